@@ -1,0 +1,3 @@
+//! The protocol engine in the making.
+pub mod out;
+pub mod transport;

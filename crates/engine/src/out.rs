@@ -1,0 +1,235 @@
+//! The queue of what a connection has to send: pieces in order, as Apache's bucket brigade. The engine appends, the
+//! transport takes from the front and chooses the call: send, writev, sendfile or a ring operation.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Something to send.
+#[derive(Debug)]
+pub enum Piece {
+    /// Owned bytes: heads, and small bodies copied behind them.
+    Bytes(Vec<u8>),
+    /// Bytes that live as long as the program.
+    Static(&'static [u8]),
+    /// A range of bytes kept in memory and shared, such as a cached file.
+    Shared(Arc<[u8]>, Range<usize>),
+    /// A range of a file, to be sent without copying it through user space.
+    File(Arc<File>, Range<u64>),
+}
+
+impl Piece {
+    /// Bytes in this piece.
+    pub fn len(&self) -> u64 {
+        match self {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::Static(bytes) => bytes.len() as u64,
+            Piece::Shared(_, range) => range.len() as u64,
+            Piece::File(_, range) => range.end.saturating_sub(range.start),
+        }
+    }
+
+    /// Whether nothing is left of this piece.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of a piece held in memory; `None` for a file.
+    fn memory(&self) -> Option<&[u8]> {
+        match self {
+            Piece::Bytes(bytes) => Some(bytes),
+            Piece::Static(bytes) => Some(bytes),
+            Piece::Shared(bytes, range) => Some(&bytes[range.clone()]),
+            Piece::File(..) => None,
+        }
+    }
+}
+
+/// What the front of the queue asks the transport to do.
+#[derive(Debug)]
+pub enum Front<'a> {
+    /// Nothing left to send.
+    Empty,
+    /// Memory to send; [`OutQueue::gather`] gives it and what follows as slices.
+    Memory,
+    /// A range of a file.
+    File(&'a Arc<File>, Range<u64>),
+}
+
+/// Pieces in the order in which they are to be sent. Pieces are never empty.
+#[derive(Debug, Default)]
+pub struct OutQueue {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that were sent already, where it is memory.
+    sent: usize,
+    /// The buffer of the last `Bytes` piece that was sent, kept for the next head.
+    spare: Vec<u8>,
+}
+
+/// A spare buffer that grew larger than this is given back to the allocator.
+const SPARE_CAPACITY_MAX: usize = 16 * 1024;
+
+impl OutQueue {
+    /// An empty queue without any allocation.
+    pub fn new() -> OutQueue {
+        OutQueue::default()
+    }
+
+    /// Whether everything was sent.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Bytes still to be sent.
+    pub fn len(&self) -> u64 {
+        self.pieces.iter().map(Piece::len).sum::<u64>() - self.sent as u64
+    }
+
+    /// The owned bytes at the end of the queue, to append to; starts a piece where the last is of another kind.
+    /// The caller must append at least one byte when it starts a piece.
+    pub fn tail(&mut self) -> &mut Vec<u8> {
+        if !matches!(self.pieces.back(), Some(Piece::Bytes(_))) {
+            let spare = std::mem::take(&mut self.spare);
+            self.pieces.push_back(Piece::Bytes(spare));
+        }
+        match self.pieces.back_mut() {
+            Some(Piece::Bytes(bytes)) => bytes,
+            _ => unreachable!("a Bytes piece was just appended"),
+        }
+    }
+
+    /// Appends a piece; an empty one is dropped.
+    pub fn push(&mut self, piece: Piece) {
+        if !piece.is_empty() {
+            self.pieces.push_back(piece);
+        }
+    }
+
+    /// What the transport has to do next.
+    pub fn front(&self) -> Front<'_> {
+        match self.pieces.front() {
+            None => Front::Empty,
+            Some(Piece::File(file, range)) => Front::File(file, range.clone()),
+            Some(_) => Front::Memory,
+        }
+    }
+
+    /// Fills `slices` with the memory at the front, in order, up to the first file; returns how many were filled and
+    /// whether a piece that did not fit, or a file, follows (so that the transport can announce more to come).
+    pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, bool) {
+        let mut filled = 0;
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let Some(bytes) = piece.memory() else { return (filled, true) };
+            if filled == slices.len() {
+                return (filled, true);
+            }
+            let skip = if index == 0 { self.sent } else { 0 };
+            slices[filled] = IoSlice::new(&bytes[skip..]);
+            filled += 1;
+        }
+        (filled, false)
+    }
+
+    /// Notes that `n` bytes were sent from the front; `n` is at most [`len`](Self::len).
+    pub fn advance(&mut self, n: u64) {
+        let mut n = n;
+        while let Some(piece) = self.pieces.front_mut() {
+            let left = piece.len() - self.sent as u64;
+            if n < left {
+                match piece {
+                    Piece::File(_, range) => range.start += n,
+                    _ => self.sent += n as usize,
+                }
+                return;
+            }
+            n -= left;
+            self.sent = 0;
+            if let Some(Piece::Bytes(bytes)) = self.pieces.pop_front() {
+                self.keep_spare(bytes);
+            }
+        }
+        debug_assert_eq!(n, 0, "more was sent than was queued");
+    }
+
+    /// Drops everything that was not sent, for a connection that is given up.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.sent = 0;
+    }
+
+    /// Gives up the spare buffer, so that an idle connection holds no memory beyond itself.
+    pub fn shrink(&mut self) {
+        self.spare = Vec::new();
+        if self.pieces.is_empty() {
+            self.pieces = VecDeque::new();
+        }
+    }
+
+    fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() <= SPARE_CAPACITY_MAX {
+            bytes.clear();
+            self.spare = bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends `queue` in steps of at most `step` bytes and returns what a peer would have read.
+    fn drain(queue: &mut OutQueue, step: usize) -> Vec<u8> {
+        let mut got = Vec::new();
+        loop {
+            let taken = match queue.front() {
+                Front::Empty => return got,
+                Front::File(file, range) => {
+                    use std::os::unix::fs::FileExt;
+                    let mut buffer = vec![0; (range.end - range.start).min(step as u64) as usize];
+                    file.read_exact_at(&mut buffer, range.start).unwrap();
+                    got.extend_from_slice(&buffer);
+                    buffer.len()
+                }
+                Front::Memory => {
+                    let mut slices = [IoSlice::new(&[]); 2];
+                    let (filled, _) = queue.gather(&mut slices);
+                    let flat: Vec<u8> = slices[..filled].iter().flat_map(|s| s.iter().copied()).take(step).collect();
+                    got.extend_from_slice(&flat);
+                    flat.len()
+                }
+            };
+            queue.advance(taken as u64);
+        }
+    }
+
+    #[test]
+    fn pieces_arrive_in_order_however_they_are_cut() {
+        let dir = std::env::temp_dir().join(format!("manifold-out-{}", std::process::id()));
+        std::fs::write(&dir, b"0123456789").unwrap();
+        for step in 1..20 {
+            let mut queue = OutQueue::new();
+            queue.tail().extend_from_slice(b"head ");
+            queue.push(Piece::Static(b"static "));
+            queue.push(Piece::Shared(Arc::from(&b"xshared x"[..]), 1..8));
+            queue.push(Piece::File(Arc::new(File::open(&dir).unwrap()), 2..9));
+            queue.push(Piece::Static(b""));
+            queue.tail().extend_from_slice(b" tail");
+            assert_eq!(queue.len(), 5 + 7 + 7 + 7 + 5);
+            assert_eq!(drain(&mut queue, step), b"head static shared 2345678 tail", "step {step}");
+            assert!(queue.is_empty());
+        }
+        std::fs::remove_file(dir).unwrap();
+    }
+
+    #[test]
+    fn a_sent_head_leaves_its_buffer_for_the_next() {
+        let mut queue = OutQueue::new();
+        queue.tail().extend_from_slice(b"first");
+        let buffer = queue.tail().as_ptr();
+        queue.advance(5);
+        queue.tail().extend_from_slice(b"second");
+        assert_eq!(queue.tail().as_ptr(), buffer);
+    }
+}

@@ -1,0 +1,2 @@
+//! Crate in the making; see ARCHITECTURE.md.
+fn main() {}

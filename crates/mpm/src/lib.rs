@@ -1,0 +1,1 @@
+//! Crate in the making; see ARCHITECTURE.md.
