@@ -1,1 +1,10 @@
-//! Crate in the making; see ARCHITECTURE.md.
+//! The operating system, made safe: everything that needs `unsafe` lives here, behind interfaces that cannot be misused.
+//!
+//! Every other crate forbids `unsafe`. Calls that the standard library or nix already offer safely are used from there.
+
+pub mod listener;
+pub mod privileges;
+pub mod process;
+pub mod shm;
+pub mod signal;
+pub mod thread;

@@ -1,0 +1,302 @@
+//! The scoreboard: what every process and thread of a generation is doing, in memory that parent and children share.
+//!
+//! Only atomic words, no pointers and no locks, as Apache's `scoreboard.h` demands: a child may be killed at any
+//! instruction. Each word has one writer at a time (the thread that owns the slot, or the parent once the child is
+//! gone), so that relaxed loads and stores suffice and counters are exact.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use manifold_engine::transport::Activity;
+use manifold_sys::shm::SharedWords;
+
+/// Words of a slot: one cache line, so that neighbours do not slow each other down.
+const SLOT_WORDS: usize = 8;
+
+/// The table of all slots. Clones share the same memory.
+#[derive(Clone, Debug)]
+pub struct Scoreboard {
+    words: Arc<SharedWords>,
+    servers: usize,
+    threads: usize,
+}
+
+/// The life of a process slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum ServerState {
+    /// No process.
+    Empty = 0,
+    /// Forked, not yet accepting.
+    Starting = 1,
+    /// Accepting connections.
+    Running = 2,
+    /// Asked to end gracefully; finishes what it has.
+    Quiescing = 3,
+}
+
+impl Scoreboard {
+    /// Shared memory for `servers` processes of `threads` workers each.
+    ///
+    /// # Errors
+    /// When the system has no memory for it.
+    pub fn new(servers: usize, threads: usize) -> io::Result<Scoreboard> {
+        let words = Arc::new(SharedWords::new(servers * (1 + threads) * SLOT_WORDS)?);
+        Ok(Scoreboard { words, servers, threads })
+    }
+
+    /// Process slots.
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// Worker slots of each process.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The slot of process `server`, less than [`servers`](Self::servers).
+    pub fn server(&self, server: usize) -> ServerSlot<'_> {
+        assert!(server < self.servers, "process slot {server} of {}", self.servers);
+        ServerSlot { words: self.line(server) }
+    }
+
+    /// The slot of worker `thread` in process `server`.
+    pub fn worker(&self, server: usize, thread: usize) -> WorkerSlot<'_> {
+        assert!(server < self.servers && thread < self.threads, "worker slot {server}/{thread}");
+        WorkerSlot { words: self.line(self.servers + server * self.threads + thread) }
+    }
+
+    /// Empties the slots of a process that is gone, keeping its counters: totals never go back.
+    pub fn clear(&self, server: usize) {
+        self.server(server).set_state(ServerState::Empty);
+        self.server(server).clear_connections();
+        for thread in 0..self.threads {
+            self.worker(server, thread).set_status(Status::Dead);
+        }
+    }
+
+    /// Sums over all workers: requests answered, bytes sent, connections accepted.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for server in 0..self.servers {
+            for thread in 0..self.threads {
+                let worker = self.worker(server, thread);
+                totals.requests += worker.requests();
+                totals.bytes += worker.bytes();
+                totals.connections += worker.connections();
+            }
+        }
+        totals
+    }
+
+    fn line(&self, index: usize) -> &[AtomicU64] {
+        &self.words[index * SLOT_WORDS..(index + 1) * SLOT_WORDS]
+    }
+}
+
+/// Sums over the whole scoreboard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests answered.
+    pub requests: u64,
+    /// Bytes of responses, heads included.
+    pub bytes: u64,
+    /// Connections accepted.
+    pub connections: u64,
+}
+
+/// A process in the scoreboard.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerSlot<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl ServerSlot<'_> {
+    const PID: usize = 0;
+    const STATE: usize = 1;
+    const GENERATION: usize = 2;
+    const OPEN: usize = 3;
+    const PARKED: usize = 4;
+    const LINGERING: usize = 5;
+
+    /// Takes the slot for process `pid` of `generation`.
+    pub fn occupy(&self, pid: i32, generation: u64) {
+        self.words[Self::PID].store(pid as u64, Ordering::Relaxed);
+        self.words[Self::GENERATION].store(generation, Ordering::Relaxed);
+    }
+
+    /// Process id of the last occupant.
+    pub fn pid(&self) -> i32 {
+        self.words[Self::PID].load(Ordering::Relaxed) as i32
+    }
+
+    /// Generation of the last occupant.
+    pub fn generation(&self) -> u64 {
+        self.words[Self::GENERATION].load(Ordering::Relaxed)
+    }
+
+    /// Where the process is in its life.
+    pub fn state(&self) -> ServerState {
+        match self.words[Self::STATE].load(Ordering::Relaxed) {
+            1 => ServerState::Starting,
+            2 => ServerState::Running,
+            3 => ServerState::Quiescing,
+            _ => ServerState::Empty,
+        }
+    }
+
+    /// Moves the process on in its life.
+    pub fn set_state(&self, state: ServerState) {
+        self.words[Self::STATE].store(state as u64, Ordering::Relaxed);
+    }
+
+    /// Publishes the numbers of open, parked (idle or slow) and lingering connections, as its listener counts them.
+    pub fn set_connections(&self, open: u64, parked: u64, lingering: u64) {
+        self.words[Self::OPEN].store(open, Ordering::Relaxed);
+        self.words[Self::PARKED].store(parked, Ordering::Relaxed);
+        self.words[Self::LINGERING].store(lingering, Ordering::Relaxed);
+    }
+
+    /// Open, parked and lingering connections.
+    pub fn connections(&self) -> (u64, u64, u64) {
+        let load = |word: usize| self.words[word].load(Ordering::Relaxed);
+        (load(Self::OPEN), load(Self::PARKED), load(Self::LINGERING))
+    }
+
+    fn clear_connections(&self) {
+        self.set_connections(0, 0, 0);
+    }
+}
+
+/// What a worker is doing: Apache's scoreboard letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// `.`: no such thread.
+    Dead,
+    /// `S`: starting up.
+    Starting,
+    /// `G`: finishing gracefully.
+    Graceful,
+    /// Serving or ready to.
+    Doing(Activity),
+}
+
+impl Status {
+    /// The letter of `mod_status`.
+    pub fn letter(self) -> u8 {
+        match self {
+            Status::Dead => b'.',
+            Status::Starting => b'S',
+            Status::Graceful => b'G',
+            Status::Doing(activity) => activity as u8,
+        }
+    }
+
+    /// Whether the spare management counts the worker as idle: one that starts is not yet busy, so that the parent does
+    /// not pile on.
+    pub fn is_idle(self) -> bool {
+        matches!(self, Status::Starting | Status::Doing(Activity::Ready))
+    }
+
+    fn from_word(word: u64) -> Status {
+        match word as u8 {
+            b'S' => Status::Starting,
+            b'G' => Status::Graceful,
+            b'_' => Status::Doing(Activity::Ready),
+            b'R' => Status::Doing(Activity::Reading),
+            b'W' => Status::Doing(Activity::Writing),
+            b'K' => Status::Doing(Activity::KeepAlive),
+            b'C' => Status::Doing(Activity::Closing),
+            b'L' => Status::Doing(Activity::Logging),
+            _ => Status::Dead,
+        }
+    }
+}
+
+/// A worker in the scoreboard: a thread, or a whole process in prefork.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSlot<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl WorkerSlot<'_> {
+    const STATUS: usize = 0;
+    const REQUESTS: usize = 1;
+    const BYTES: usize = 2;
+    const CONNECTIONS: usize = 3;
+
+    /// What the worker is doing.
+    pub fn status(&self) -> Status {
+        Status::from_word(self.words[Self::STATUS].load(Ordering::Relaxed))
+    }
+
+    /// Tells what the worker is doing.
+    pub fn set_status(&self, status: Status) {
+        self.words[Self::STATUS].store(u64::from(status.letter()), Ordering::Relaxed);
+    }
+
+    /// Counts one answered request of `bytes` bytes.
+    pub fn count_request(&self, bytes: u64) {
+        self.add(Self::REQUESTS, 1);
+        self.add(Self::BYTES, bytes);
+    }
+
+    /// Counts one accepted connection.
+    pub fn count_connection(&self) {
+        self.add(Self::CONNECTIONS, 1);
+    }
+
+    /// Requests answered by this slot's occupants.
+    pub fn requests(&self) -> u64 {
+        self.words[Self::REQUESTS].load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent by this slot's occupants.
+    pub fn bytes(&self) -> u64 {
+        self.words[Self::BYTES].load(Ordering::Relaxed)
+    }
+
+    /// Connections accepted by this slot's occupants.
+    pub fn connections(&self) -> u64 {
+        self.words[Self::CONNECTIONS].load(Ordering::Relaxed)
+    }
+
+    /// One writer at a time: a load and a store are exact, and cheaper than a locked addition.
+    fn add(&self, word: usize, n: u64) {
+        let word = &self.words[word];
+        word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_outlive_the_processes_that_made_them() {
+        let board = Scoreboard::new(2, 3).unwrap();
+        board.server(1).occupy(42, 7);
+        board.server(1).set_state(ServerState::Running);
+        board.worker(1, 2).set_status(Status::Doing(Activity::Writing));
+        board.worker(1, 2).count_connection();
+        board.worker(1, 2).count_request(100);
+        board.worker(0, 0).count_request(11);
+        board.clear(1);
+        assert_eq!(board.server(1).state(), ServerState::Empty);
+        assert_eq!(board.worker(1, 2).status(), Status::Dead);
+        assert_eq!(board.totals(), Totals { requests: 2, bytes: 111, connections: 1 });
+    }
+
+    #[test]
+    fn every_letter_is_read_back() {
+        use Activity::{Closing, KeepAlive, Logging, Reading, Ready, Writing};
+        let board = Scoreboard::new(1, 1).unwrap();
+        let doing = [Ready, Reading, Writing, KeepAlive, Closing, Logging].map(Status::Doing);
+        for status in [Status::Dead, Status::Starting, Status::Graceful].into_iter().chain(doing) {
+            board.worker(0, 0).set_status(status);
+            assert_eq!(board.worker(0, 0).status(), status);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Listening sockets and what is set on them once, because accepted sockets inherit it: no call per connection is needed.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+
+/// How a listening socket is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenOptions {
+    /// Connections that may wait to be accepted (`ListenBacklog`).
+    pub backlog: i32,
+    /// Several sockets may be bound to the address, and the kernel spreads connections over them.
+    pub reuse_port: bool,
+    /// Bytes, `SendBufferSize`; the system's default where `None`.
+    pub send_buffer: Option<usize>,
+    /// Bytes, `ReceiveBufferSize`; the system's default where `None`.
+    pub receive_buffer: Option<usize>,
+    /// Accepting waits in the kernel until the client has sent something (`AcceptFilter http data`), at most this long.
+    pub defer_accept: Option<Duration>,
+}
+
+/// Binds and listens. Accepted sockets inherit `TCP_NODELAY`.
+///
+/// # Errors
+/// The error of the call that was refused, such as `AddrInUse` or `PermissionDenied`.
+pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(options.reuse_port)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(address.ip() != std::net::Ipv6Addr::UNSPECIFIED)?;
+    }
+    if let Some(bytes) = options.send_buffer {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.receive_buffer {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(options.backlog)?;
+    if let Some(longest) = options.defer_accept {
+        set_defer_accept(&socket, longest)?;
+    }
+    Ok(socket.into())
+}
+
+fn set_defer_accept(socket: &Socket, longest: Duration) -> io::Result<()> {
+    let seconds = libc::c_int::try_from(longest.as_secs()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the option's value is a c_int, passed with its size; the descriptor is open.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// Bounds every blocking call on sockets accepted from `listener` from now on (and accept itself): how long a receive
+/// or a send may block. Set once here instead of once a connection.
+///
+/// # Errors
+/// The error of setsockopt(2).
+pub fn set_inherited_timeouts(listener: &TcpListener, timeout: Duration) -> io::Result<()> {
+    let socket = SockRef::from(listener);
+    socket.set_read_timeout(Some(timeout))?;
+    socket.set_write_timeout(Some(timeout))
+}
+
+/// Accepts one connection; unlike the standard library's accept it returns when a signal arrives (`Interrupted`).
+///
+/// # Errors
+/// The error of accept4(2).
+pub fn accept(listener: &TcpListener, nonblocking: bool) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    // SAFETY: the closure passes storage and length as accept4 wants them, and `try_init` hands out the address only
+    // when the call succeeded.
+    let (descriptor, peer) = unsafe {
+        SockAddr::try_init(|storage, length| {
+            let descriptor = libc::accept4(listener.as_raw_fd(), storage.cast(), length, flags);
+            Errno::result(descriptor).map_err(io::Error::from)
+        })
+    }?;
+    // SAFETY: accept4 returned a fresh descriptor that nobody else owns.
+    let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let peer = peer.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok((stream, peer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const OPTIONS: ListenOptions =
+        ListenOptions { backlog: 8, reuse_port: false, send_buffer: None, receive_buffer: None, defer_accept: None };
+
+    #[test]
+    fn accepted_sockets_inherit_what_the_listener_has() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), &OPTIONS).unwrap();
+        set_inherited_timeouts(&listener, Duration::from_secs(7)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(b"x").unwrap();
+        let (stream, peer) = accept(&listener, false).unwrap();
+        assert_eq!(peer, client.local_addr().unwrap());
+        assert!(stream.nodelay().unwrap());
+        assert_eq!(stream.read_timeout().unwrap(), Some(Duration::from_secs(7)));
+        assert_eq!(stream.write_timeout().unwrap(), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn an_address_in_use_is_told() {
+        let first = listen("127.0.0.1:0".parse().unwrap(), &OPTIONS).unwrap();
+        let second = listen(first.local_addr().unwrap(), &OPTIONS);
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+}

@@ -1,0 +1,91 @@
+//! Forking a process that has one thread, and never returning into the parent's stack.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid};
+
+/// Exit status of a child whose body panicked: the one that Apache's children use for a resource shortage is 7, for a
+/// fatal error 15; a panic is neither, so that the parent replaces the child.
+pub const EXIT_PANIC: u8 = 101;
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By leaving with this status.
+    Exit(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// Forks; the child runs `body` and leaves with the status it returns.
+///
+/// The body cannot return into the caller's frames in the child: a panic is caught and reported by the hook, buffers of
+/// the standard library are not flushed a second time (`_exit`).
+///
+/// # Errors
+/// The error of fork(2), such as `EAGAIN` at the process limit.
+///
+/// # Panics
+/// When the process has more than one thread: a lock held by another thread would stay locked in the child for ever.
+pub fn spawn_child(body: impl FnOnce() -> u8) -> io::Result<i32> {
+    let threads = thread_names();
+    assert!(threads.len() == 1, "fork() in a process with several threads: {}", threads.join(", "));
+    // SAFETY: the process has one thread (asserted above), so no lock is held by a thread that the child lacks, and the
+    // child may run any code. It leaves by `_exit` below and so never reaches the caller's frames.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => Ok(child.as_raw()),
+        ForkResult::Child => {
+            let status = catch_unwind(AssertUnwindSafe(body)).unwrap_or(EXIT_PANIC);
+            exit_now(status)
+        }
+    }
+}
+
+/// Ends the process at once: no destructors, no flushing of buffers that a parent would flush as well.
+pub fn exit_now(status: u8) -> ! {
+    // SAFETY: `_exit` has no precondition; it does not return.
+    unsafe { libc::_exit(i32::from(status)) }
+}
+
+/// Collects one child that ended, without waiting; `None` when none has.
+pub fn reap() -> Option<(i32, Ended)> {
+    loop {
+        return match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, status)) => Some((pid.as_raw(), Ended::Exit(status as u8))),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => Some((pid.as_raw(), Ended::Signal(signal as i32))),
+            Ok(WaitStatus::StillAlive) | Err(_) => None,
+            Ok(_) => continue,
+        };
+    }
+}
+
+/// Leaves the terminal: the caller goes on in a process that is no session leader's child of it, with standard input,
+/// output and error on `/dev/null`. The calling process ends with status 0 once the new one runs.
+///
+/// # Errors
+/// The error of fork(2), setsid(2) or of opening `/dev/null`.
+pub fn daemonise() -> io::Result<()> {
+    let threads = thread_names();
+    assert!(threads.len() == 1, "daemonise() in a process with several threads: {}", threads.join(", "));
+    // SAFETY: one thread (asserted); the original process leaves at once by `_exit`, only the new one goes on.
+    if let ForkResult::Parent { .. } = unsafe { nix::unistd::fork() }? {
+        exit_now(0);
+    }
+    nix::unistd::setsid()?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// The names of this process' threads, from `/proc/self/task`.
+pub fn thread_names() -> Vec<String> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return vec!["unknown (no /proc)".to_owned()] };
+    tasks
+        .flatten()
+        .map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default().trim_end().to_owned())
+        .collect()
+}

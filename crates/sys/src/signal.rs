@@ -1,0 +1,90 @@
+//! Signals: the parent and threaded children read them from a descriptor, a prefork child notes one in a flag.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+pub use nix::sys::signal::Signal;
+
+/// Signals as a descriptor: the listed ones are blocked and read here instead of interrupting anything.
+#[derive(Debug)]
+pub struct Signals {
+    descriptor: SignalFd,
+}
+
+impl Signals {
+    /// Blocks `signals` for the calling thread (and threads and processes it makes later) and collects them here.
+    ///
+    /// # Errors
+    /// The error of signalfd(2).
+    pub fn collect(signals: &[Signal]) -> io::Result<Signals> {
+        let set: SigSet = signals.iter().copied().collect();
+        set.thread_block()?;
+        let descriptor = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Signals { descriptor })
+    }
+
+    /// The next signal that arrived, with the process that sent it; `None` when there is none.
+    pub fn next(&self) -> Option<(Signal, u32)> {
+        let info = self.descriptor.read_signal().ok()??;
+        Some((Signal::try_from(info.ssi_signo as i32).ok()?, info.ssi_pid))
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Lets the calling thread receive exactly the signals that are not in `blocked`.
+///
+/// # Errors
+/// The error of pthread_sigmask(3).
+pub fn block_only(blocked: &[Signal]) -> io::Result<()> {
+    let set: SigSet = blocked.iter().copied().collect();
+    Ok(set.thread_set_mask()?)
+}
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: i32) {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
+/// From now on `signal` interrupts a blocking call (`EINTR`, no restart) and is noted; [`was_asked`] tells.
+///
+/// # Errors
+/// The error of sigaction(2).
+pub fn note_on(signal: Signal) -> io::Result<()> {
+    let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler only stores to an atomic, which is async-signal-safe.
+    unsafe { sigaction(signal, &action) }?;
+    Ok(())
+}
+
+/// Whether a signal given to [`note_on`] has arrived.
+pub fn was_asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// Sends `signal` to `pid`; a process that is gone already is no error.
+pub fn send(pid: i32, signal: Signal) {
+    let _gone_is_fine = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+}
+
+/// Whether a process with this id exists (it may belong to somebody else).
+pub fn exists(pid: i32) -> bool {
+    !matches!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None), Err(nix::errno::Errno::ESRCH))
+}
+
+/// The calling process is sent `signal` when its parent ends, so that no child outlives a parent that was killed.
+///
+/// # Errors
+/// The error of prctl(2).
+pub fn on_parent_death(signal: Signal) -> io::Result<()> {
+    Ok(nix::sys::prctl::set_pdeathsig(signal)?)
+}
