@@ -1,0 +1,311 @@
+//! The document one run of `manifold load` leaves: what was asked, what happened, and whether to believe it.
+//!
+//! It is the interface between the generator's process and whoever started it (the laboratory): `manifold load --json` prints exactly one
+//! [`Report`]. Every figure is of the measured window alone; the warm-up is excluded unless a field says otherwise.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Version of this document's shape; it changes when a reader must.
+pub const SCHEMA: u32 = 1;
+
+/// One run of the generator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`] of the writer.
+    pub schema: u32,
+    /// Version of Manifold that wrote it.
+    pub version: String,
+    /// What was asked for, after defaults were filled in.
+    pub config: Config,
+    /// Beginning of the measured window, microseconds since 1970-01-01 UTC.
+    pub started_unix_us: u64,
+    /// Length of the measured window in seconds (with several threads: the longest of theirs).
+    pub seconds: f64,
+    /// Answers received completely in the window, whatever their status and length.
+    pub completed: u64,
+    /// Answers received completely since the beginning of the run, warm-up included: what to divide a server's CPU time by when that was
+    /// read before the generator started and after it ended.
+    pub completed_with_warmup: u64,
+    /// `completed / seconds`.
+    pub requests_per_second: f64,
+    /// Requests that ended without a complete answer, by class, in the window.
+    pub errors: Errors,
+    /// Completed answers by first digit of their status.
+    pub status: StatusClasses,
+    /// Completed answers whose status was not the expected one ([`Config::expect_status`]).
+    pub wrong_status: u64,
+    /// Completed answers whose body had not the expected length ([`Config::expect_length`], or else the length of the first answer).
+    pub wrong_length: u64,
+    /// Bytes moved in the window.
+    pub bytes: Bytes,
+    /// From the start of a request to the last byte of its answer, in microseconds. On a fresh connection this includes connecting.
+    /// Absent when nothing was completed.
+    pub latency_us: Option<Summary>,
+    /// The same latencies, complete.
+    pub histogram: Buckets,
+    /// Connections opened in the window, and how long connecting took.
+    pub connect: Connect,
+    /// Requests that were waiting for an answer when the window closed. They are in no other figure: a server that stalls shows here.
+    pub unfinished: Unfinished,
+    /// Connections of the fixed set that never received one answer from the beginning of the run, warm-up included.
+    pub unserved_connections: u64,
+    /// The load the generator itself caused.
+    pub generator: Generator,
+    /// Completions over time.
+    pub series: Series,
+    /// Reasons not to believe the figures as they are; empty in a sound run.
+    pub flags: Vec<Flag>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The URL as given.
+    pub url: String,
+    /// The address connected to, `IP:port`.
+    pub address: String,
+    /// The fixed number of connections.
+    pub connections: u32,
+    /// Generator threads; each holds its share of the connections.
+    pub threads: u32,
+    /// Whether connections are kept for the next request.
+    pub keep_alive: bool,
+    /// Stop after this many answers or failures in the window.
+    pub requests: Option<u64>,
+    /// Stop after this many seconds of window.
+    pub duration_s: Option<f64>,
+    /// Load before the window opens, seconds.
+    pub warmup_s: f64,
+    /// A request without a complete answer after this many seconds has failed.
+    pub timeout_s: f64,
+    /// CPUs the generator's threads were bound to, in the order of the threads; empty: not bound.
+    pub pin: Vec<usize>,
+    /// The status every answer must have; `None`: any of 200..=299.
+    pub expect_status: Option<u16>,
+    /// The body length every answer must have; `None`: that of the first answer of each thread.
+    pub expect_length: Option<u64>,
+}
+
+/// Requests that ended without a complete answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errors {
+    /// The connection could not be made.
+    pub connect: u64,
+    /// Reading failed: reset by the server.
+    pub receive: u64,
+    /// Writing the request failed.
+    pub write: u64,
+    /// No complete answer within the timeout.
+    pub timeout: u64,
+    /// The connection ended before the answer's stated length.
+    pub length: u64,
+    /// The server closed a connection it had said it would keep, while or before our next request was on it.
+    pub closed_reused: u64,
+    /// Anything else: no answer at all on a fresh connection, or bytes that are no HTTP answer.
+    pub exceptions: u64,
+}
+
+impl Errors {
+    /// All classes together.
+    pub fn total(&self) -> u64 {
+        let Errors { connect, receive, write, timeout, length, closed_reused, exceptions } = self;
+        connect + receive + write + timeout + length + closed_reused + exceptions
+    }
+}
+
+/// Completed answers by first digit of the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct StatusClasses {
+    #[serde(rename = "1xx")]
+    pub informational: u64,
+    #[serde(rename = "2xx")]
+    pub success: u64,
+    #[serde(rename = "3xx")]
+    pub redirection: u64,
+    #[serde(rename = "4xx")]
+    pub client_error: u64,
+    #[serde(rename = "5xx")]
+    pub server_error: u64,
+    /// Outside 100..=599.
+    pub other: u64,
+}
+
+/// Bytes moved, as seen by the application (no TCP or IP overhead).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// Received: heads, chunk framing and bodies, of failed requests as well.
+    pub received: u64,
+    /// Received body bytes alone, without chunk framing.
+    pub body: u64,
+    /// Sent.
+    pub sent: u64,
+}
+
+/// A distribution in microseconds. Percentiles come from a histogram with three significant digits; min, mean and max are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Summary {
+    pub min: f64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p99_9: f64,
+    pub max: f64,
+}
+
+/// A histogram as its filled buckets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buckets {
+    /// Significant decimal digits kept (an HdrHistogram of this precision holds these buckets without loss).
+    pub significant_digits: u8,
+    /// `[value in microseconds, count]`, ascending; the value is the largest the bucket stands for.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+impl Buckets {
+    /// The filled buckets of `histogram`.
+    pub fn of(histogram: &Histogram<u64>) -> Buckets {
+        let buckets = histogram
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        Buckets { significant_digits: histogram.sigfig(), buckets }
+    }
+
+    /// The histogram again, for merging and for any percentile.
+    ///
+    /// # Errors
+    /// A sentence, if the buckets were written by something else and cannot be an HdrHistogram.
+    pub fn to_histogram(&self) -> Result<Histogram<u64>, String> {
+        let mut histogram = Histogram::new(self.significant_digits.max(1)).map_err(|error| error.to_string())?;
+        for (value, count) in &self.buckets {
+            histogram.record_n(*value, *count).map_err(|error| error.to_string())?;
+        }
+        Ok(histogram)
+    }
+}
+
+/// Connections opened in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connect {
+    /// How many were made; with keep-alive and a steady server this is close to 0.
+    pub opened: u64,
+    /// Time from the call to the established connection, microseconds; absent when none was opened.
+    pub latency_us: Option<Summary>,
+}
+
+/// Requests that were waiting for an answer when the window closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// How many: with a duration about one a connection is normal, with a number of requests 0 is.
+    pub count: u64,
+    /// Mean time they had been waiting, microseconds.
+    pub mean_age_us: f64,
+    /// Longest time one had been waiting, microseconds. Far beyond `latency_us.max` means the server had stalled.
+    pub max_age_us: f64,
+}
+
+/// What the generator cost in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// CPU seconds in user mode, all threads.
+    pub user_s: f64,
+    /// CPU seconds in the kernel, all threads.
+    pub system_s: f64,
+    /// Seconds in which a thread was ready to run but had no CPU (`/proc/thread-self/schedstat`), all threads; 0 where unknown.
+    pub wait_s: f64,
+    /// The largest share of its wall time a thread spent on a CPU, 0..=1.
+    pub cpu_share_max_thread: f64,
+    /// The largest share of its wall time a thread was on a CPU or waiting for one, 0..=1: what is left is time it waited for the server.
+    pub busy_share_max_thread: f64,
+    /// `busy_share_max_thread` reached 0.95: the generator, not the server, may have set the pace.
+    pub saturated: bool,
+}
+
+/// Completions in intervals of equal width from the beginning of the window; the last may be cut short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series {
+    /// Width of an interval in milliseconds.
+    pub interval_ms: u64,
+    /// Answers completed in each interval.
+    pub completed: Vec<u64>,
+    /// Longest latency among them, microseconds.
+    pub max_latency_us: Vec<u64>,
+}
+
+/// A reason not to believe the figures as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flag {
+    /// A generator thread was busy for 95 % of the window or more.
+    GeneratorSaturated,
+    /// At least one answer had another status than expected.
+    WrongStatus,
+    /// At least one answer had another body length than expected.
+    WrongLength,
+    /// At least one request ended without a complete answer.
+    Errors,
+    /// The operating system had no local port left for a connection (`EADDRNOTAVAIL`).
+    PortsExhausted,
+    /// The process ran out of file descriptors.
+    DescriptorsExhausted,
+    /// At least one connection of the set was never answered.
+    UnservedConnections,
+    /// Requests unfinished at the end had been waiting for more than a second and longer than any answered one.
+    Stalled,
+    /// Nothing was completed.
+    NothingCompleted,
+    /// The run was ended early by a signal.
+    Interrupted,
+}
+
+impl Flag {
+    /// The sentence shown to a person.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Flag::GeneratorSaturated => {
+                "the generator was busy all the time: the server may be faster than shown; use more --threads or more CPUs"
+            }
+            Flag::WrongStatus => "some answers had another status than expected",
+            Flag::WrongLength => "some answers had another length than expected",
+            Flag::Errors => "some requests failed",
+            Flag::PortsExhausted => {
+                "no local port was left for new connections; use --keep-alive, fewer requests or several addresses"
+            }
+            Flag::DescriptorsExhausted => "the limit of open files was reached (ulimit -n)",
+            Flag::UnservedConnections => "some connections were never answered",
+            Flag::Stalled => "at the end requests had been waiting for longer than any answer took",
+            Flag::NothingCompleted => "no request was completed",
+            Flag::Interrupted => "the run was ended early",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_keep_every_count_and_percentile() {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        for value in (0..200_000u64).map(|n| (n * 7919) % 900_000) {
+            histogram.record(value).unwrap();
+        }
+        let json = serde_json::to_string(&Buckets::of(&histogram)).unwrap();
+        let back = serde_json::from_str::<Buckets>(&json).unwrap().to_histogram().unwrap();
+        assert_eq!(back.len(), histogram.len());
+        for quantile in [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            assert_eq!(back.value_at_quantile(quantile), histogram.value_at_quantile(quantile), "{quantile}");
+        }
+    }
+
+    #[test]
+    fn flags_are_written_as_words() {
+        let written = serde_json::to_string(&[Flag::GeneratorSaturated, Flag::PortsExhausted]).unwrap();
+        assert_eq!(written, r#"["generator-saturated","ports-exhausted"]"#);
+    }
+}
