@@ -1,1 +1,36 @@
-//! Crate in the making; see ARCHITECTURE.md.
+//! HTTP/1.x as pure functions: bytes in, values out. No clock, no I/O, no allocation where a request is parsed.
+//!
+//! The server side is strict, as Apache httpd is with its default `HttpProtocolOptions Strict`: [`Head`] finds and
+//! indexes a request head, [`decode_target`] turns its target into a path, [`BodyDecoder`] finds where the body ends.
+//! The client side ([`parse_response_head`], [`ResponseDecoder`]) finds no more in a response than a load generator
+//! needs, and is lenient about line ends, since it has to measure servers other than ours.
+//!
+//! Every parser gives the same answer however its input was split, and finds an error as soon as the offending bytes
+//! are there. The property tests and the fuzz targets hold it to that.
+#![forbid(unsafe_code)]
+
+mod body;
+mod chars;
+mod client;
+mod date;
+mod digest;
+mod head;
+mod limits;
+mod method;
+mod response;
+mod status;
+mod uri;
+mod version;
+
+pub use body::{BodyDecoder, BodyError, BodyLength, EXTENSION_BYTES_MAX, Step, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
+pub use client::{
+    ResponseBody, ResponseDecoder, ResponseError, ResponseHead, find_field, parse_response_head, response_fields,
+};
+pub use date::{IMF_FIXDATE_SECONDS_MAX, imf_fixdate, parse_http_date};
+pub use head::{Head, HeadError, request_line_of};
+pub use limits::{BLANK_LINES_MAX, FIELDS_MAX, Limits};
+pub use method::Method;
+pub use response::{write_decimal, write_field, write_status_line};
+pub use status::Status;
+pub use uri::{Target, TargetError, decode_target};
+pub use version::Version;

@@ -1,0 +1,515 @@
+//! The request head: a strict parser that indexes the bytes where they lie.
+//!
+//! The rules are those of Apache's `HttpProtocolOptions Strict`, with one difference: a folded field line (obs-fold) is
+//! refused with 400, which RFC 9112 section 5.2 allows, where Apache joins it to the line before.
+//!
+//! The parser works from left to right and decides on the first byte that cannot be right, so its answer does not
+//! depend on how the bytes arrived. Checks on a whole field are made at its line end, those on the whole head at the
+//! empty line.
+
+use std::fmt;
+
+use crate::chars::{target_end, token_end, trim_ows, value_end};
+use crate::digest::Digest;
+use crate::{BLANK_LINES_MAX, BodyLength, Limits, Method, Status, Version};
+
+/// An index into the bytes of one request head. It holds offsets and no bytes, so a connection keeps one and parses
+/// every request with it: nothing is allocated once the list of fields has grown to what the clients send.
+///
+/// The accessors want the same bytes that were parsed; with others their answers mean nothing, but they do not panic.
+/// Before the first successful parse they describe an empty GET.
+#[derive(Clone, Debug)]
+pub struct Head {
+    progress: Progress,
+    /// Where the line lies that is looked at next; everything before is parsed.
+    at: usize,
+    blank_lines: usize,
+    line_start: u32,
+    method_end: u32,
+    target_end: u32,
+    line_end: u32,
+    method: Method,
+    version: Version,
+    fields: Vec<Field>,
+    digest: Digest,
+}
+
+/// Where in a head the parser stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    RequestLine,
+    Fields,
+    /// Ended well or badly: the next parse is a new one.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    name: u32,
+    name_end: u32,
+    value: u32,
+    value_end: u32,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head {
+            progress: Progress::RequestLine,
+            at: 0,
+            blank_lines: 0,
+            line_start: 0,
+            method_end: 0,
+            target_end: 0,
+            line_end: 0,
+            method: Method::Get,
+            version: Version::Http10,
+            fields: Vec::new(),
+            digest: Digest::default(),
+        }
+    }
+}
+
+impl Head {
+    /// An index that has seen nothing yet.
+    pub fn new() -> Head {
+        Head::default()
+    }
+
+    /// Parses the head at the start of `bytes`.
+    ///
+    /// `Ok(None)`: the head is incomplete, more bytes are needed; never once `bytes` has [`Limits::head_max`] bytes.
+    /// `Ok(Some(n))`: the head is `bytes[..n]`, empty lines before it and the empty line after it included.
+    ///
+    /// # Errors
+    /// [`HeadError`] as soon as the bytes seen cannot become a valid head.
+    pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        self.clear();
+        self.parse_more(bytes, limits)
+    }
+
+    /// As [`Head::parse`], but after an `Ok(None)` goes on at the first line that was incomplete. `bytes` must then
+    /// begin with the bytes given before. This keeps a head that trickles in from being parsed anew each time.
+    ///
+    /// # Errors
+    /// As [`Head::parse`].
+    pub fn parse_more(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        if self.progress == Progress::Over {
+            self.clear();
+        }
+        let result = self.advance(bytes, limits);
+        match result {
+            Ok(None) if bytes.len() >= limits.head_max() => {
+                self.progress = Progress::Over;
+                Err(HeadError::HeadTooLarge)
+            }
+            Ok(None) => Ok(None),
+            decided => {
+                self.progress = Progress::Over;
+                decided
+            }
+        }
+    }
+
+    /// Forgets what was parsed, keeps the memory.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Head { fields, ..Head::default() };
+    }
+
+    /// The method; [`Method::Other`] for a token that is none of the known ones.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The method as sent.
+    pub fn method_token<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        slice(bytes, self.line_start, self.method_end)
+    }
+
+    /// The request target as sent; see [`crate::decode_target`].
+    pub fn target<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        slice(bytes, self.method_end + 1, self.target_end)
+    }
+
+    /// The whole request line without its line end, as logs show it (`%r`).
+    pub fn request_line<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        slice(bytes, self.line_start, self.line_end)
+    }
+
+    /// The protocol version of the request.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The value of the first field called `name` in any case, without white space at its ends.
+    pub fn field<'a>(&self, bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+        let name = name.as_bytes();
+        self.fields
+            .iter()
+            .filter(|field| (field.name_end - field.name) as usize == name.len())
+            .find(|field| slice(bytes, field.name, field.name_end).eq_ignore_ascii_case(name))
+            .map(|field| slice(bytes, field.value, field.value_end))
+    }
+
+    /// All fields in order: name as sent, value without white space at its ends.
+    pub fn fields<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + 'a {
+        self.fields
+            .iter()
+            .map(|field| (slice(bytes, field.name, field.name_end), slice(bytes, field.value, field.value_end)))
+    }
+
+    /// The value of `Host`: empty, or a host and an optional port. There is one in every HTTP/1.1 head.
+    pub fn host<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let field = self.fields.get(self.digest.host? as usize)?;
+        Some(slice(bytes, field.value, field.value_end))
+    }
+
+    /// How the end of the request body is found.
+    pub fn body(&self) -> BodyLength {
+        self.digest.body()
+    }
+
+    /// Whether version and `Connection` field ask for the connection to stay open: in 1.1 unless `close` is named, in
+    /// 1.0 only where `keep-alive` is and `close` is not.
+    pub fn keep_alive(&self) -> bool {
+        self.digest.keep_alive(self.version)
+    }
+
+    /// Whether `Connection: keep-alive` was named, by a client of either version; a 1.0 client wants to be told the
+    /// same in the response.
+    pub fn keep_alive_asked(&self) -> bool {
+        self.digest.keep_alive_asked()
+    }
+
+    /// Whether the client waits for `100 Continue` before it sends the body; never in HTTP/1.0.
+    pub fn expects_continue(&self) -> bool {
+        self.digest.expects_continue()
+    }
+
+    fn advance(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        // Nothing past this can belong to the head, and it keeps offsets within 32 bits.
+        let bytes = &bytes[..bytes.len().min(limits.head_max())];
+        if self.progress == Progress::RequestLine {
+            if !self.skip_blank_lines(bytes)? || !self.request_line_at(bytes, limits)? {
+                return Ok(None);
+            }
+            self.progress = Progress::Fields;
+        }
+        let fields_max = limits.fields_max();
+        loop {
+            match bytes.get(self.at) {
+                None => return Ok(None),
+                Some(b'\r') => {
+                    let Some(end) = line_end(bytes, self.at, HeadError::BareCr)? else { return Ok(None) };
+                    self.digest.finish(self.version)?;
+                    return Ok(Some(end));
+                }
+                Some(b'\n') => return Err(HeadError::BareLf),
+                Some(b' ' | b'\t') => return Err(HeadError::ObsFold),
+                Some(_) if self.fields.len() >= fields_max => return Err(HeadError::TooManyFields),
+                Some(_) => {
+                    if !self.field_at(bytes, limits)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Skips empty lines before the request line; a bare LF counts as one here. False: more bytes are needed.
+    fn skip_blank_lines(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
+        loop {
+            let end = match bytes.get(self.at) {
+                None => return Ok(false),
+                Some(b'\n') => self.at + 1,
+                Some(b'\r') => match line_end(bytes, self.at, HeadError::BareCr)? {
+                    Some(end) => end,
+                    None => return Ok(false),
+                },
+                Some(_) => return Ok(true),
+            };
+            if self.blank_lines == BLANK_LINES_MAX {
+                return Err(HeadError::BlankLines);
+            }
+            self.blank_lines += 1;
+            self.at = end;
+        }
+    }
+
+    /// Parses the request line at `self.at`. False: more bytes are needed.
+    fn request_line_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, HeadError> {
+        let start = self.at;
+        let line = Line::new(bytes, start, limits.request_line, HeadError::RequestLineTooLong);
+
+        let method_end = token_end(line.window, start);
+        let Some(&after) = line.window.get(method_end) else { return line.short() };
+        if after != b' ' || method_end == start {
+            return Err(match after {
+                b'\r' | b'\n' if method_end > start => HeadError::TargetMissing,
+                _ => HeadError::Method,
+            });
+        }
+
+        let target_start = method_end + 1;
+        let target_end = target_end(line.window, target_start);
+        let Some(&after) = line.window.get(target_end) else { return line.short() };
+        if after != b' ' || target_end == target_start {
+            return Err(match after {
+                b'\r' | b'\n' if target_end > target_start => HeadError::SimpleRequest,
+                _ => HeadError::Target,
+            });
+        }
+
+        let version_start = target_end + 1;
+        let Some(version) = version_at(line.window, version_start)? else { return line.short() };
+        let end = version_start + VERSION_LENGTH;
+        match line.window.get(end) {
+            None => return line.short(),
+            Some(b'\r') => {}
+            Some(b'\n') => return Err(HeadError::BareLf),
+            Some(_) => return Err(HeadError::VersionMalformed),
+        }
+        let Some(next) = line_end(bytes, end, HeadError::BareCr)? else { return Ok(false) };
+
+        self.line_start = start as u32;
+        self.method_end = method_end as u32;
+        self.target_end = target_end as u32;
+        self.line_end = end as u32;
+        self.method = Method::of_token(&bytes[start..method_end]);
+        self.version = version;
+        self.at = next;
+        Ok(true)
+    }
+
+    /// Parses the field line at `self.at`, whose first byte is there. False: more bytes are needed.
+    fn field_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, HeadError> {
+        let start = self.at;
+        let line = Line::new(bytes, start, limits.field_size, HeadError::FieldTooLong);
+
+        let name_end = token_end(line.window, start);
+        let Some(&after) = line.window.get(name_end) else { return line.short() };
+        if after != b':' || name_end == start {
+            return Err(match after {
+                b' ' | b'\t' => HeadError::SpaceBeforeColon,
+                _ => HeadError::FieldName,
+            });
+        }
+
+        let mut value_start = name_end + 1;
+        while let Some(b' ' | b'\t') = line.window.get(value_start) {
+            value_start += 1;
+        }
+        let end = value_end(line.window, value_start);
+        match line.window.get(end) {
+            None => return line.short(),
+            Some(b'\r') => {}
+            Some(b'\n') => return Err(HeadError::BareLf),
+            Some(_) => return Err(HeadError::FieldValue),
+        }
+        let Some(next) = line_end(bytes, end, HeadError::BareCr)? else { return Ok(false) };
+
+        let value = trim_ows(&bytes[value_start..end]);
+        self.digest.field(self.version, &bytes[start..name_end], value, self.fields.len() as u32)?;
+        self.fields.push(Field {
+            name: start as u32,
+            name_end: name_end as u32,
+            value: value_start as u32,
+            value_end: (value_start + value.len()) as u32,
+        });
+        self.at = next;
+        Ok(true)
+    }
+}
+
+/// One line under its limit: `window` ends where the line must have ended at the latest.
+struct Line<'a> {
+    window: &'a [u8],
+    cut: bool,
+    too_long: HeadError,
+}
+
+impl<'a> Line<'a> {
+    #[inline]
+    fn new(bytes: &'a [u8], start: usize, limit: usize, too_long: HeadError) -> Line<'a> {
+        // The line may have `limit` bytes, and its CR one place after them.
+        let latest = start.saturating_add(limit).saturating_add(1);
+        Line { window: &bytes[..bytes.len().min(latest)], cut: bytes.len() >= latest, too_long }
+    }
+
+    /// The window ended before the line did.
+    fn short(&self) -> Result<bool, HeadError> {
+        if self.cut { Err(self.too_long) } else { Ok(false) }
+    }
+}
+
+/// The start of the next line, for a line that ends with the CR at `cr`; `None` if the byte after it is not there yet.
+#[inline]
+fn line_end(bytes: &[u8], cr: usize, otherwise: HeadError) -> Result<Option<usize>, HeadError> {
+    match bytes.get(cr + 1) {
+        Some(b'\n') => Ok(Some(cr + 2)),
+        Some(_) => Err(otherwise),
+        None => Ok(None),
+    }
+}
+
+const VERSION_LENGTH: usize = b"HTTP/1.1".len();
+
+/// The version at `at`; `None` if the window ends within what may become one.
+#[inline]
+fn version_at(window: &[u8], at: usize) -> Result<Option<Version>, HeadError> {
+    let rest = &window[at..];
+    match rest.first_chunk::<VERSION_LENGTH>() {
+        Some(b"HTTP/1.1") => Ok(Some(Version::Http11)),
+        Some(b"HTTP/1.0") => Ok(Some(Version::Http10)),
+        _ => unusual_version(rest),
+    }
+}
+
+fn unusual_version(rest: &[u8]) -> Result<Option<Version>, HeadError> {
+    for (i, &b) in rest.iter().take(VERSION_LENGTH).enumerate() {
+        let fits = match i {
+            5 | 7 => b.is_ascii_digit(),
+            6 => b == b'.',
+            _ => b == b"HTTP/"[i],
+        };
+        if !fits {
+            return Err(HeadError::VersionMalformed);
+        }
+    }
+    match rest {
+        [_, _, _, _, _, b'1', _, _, ..] => Ok(Some(Version::Http11)),
+        [_, _, _, _, _, _, _, _, ..] => Err(HeadError::VersionUnsupported),
+        _ => Ok(None),
+    }
+}
+
+#[inline]
+fn slice(bytes: &[u8], start: u32, end: u32) -> &[u8] {
+    bytes.get(start as usize..end as usize).unwrap_or_default()
+}
+
+/// The request line of a head that could not be parsed, for the log: the first line that is not empty, up to its
+/// line end or 8190 bytes, whatever is in it.
+pub fn request_line_of(bytes: &[u8]) -> &[u8] {
+    const LENGTH_MAX: usize = 8190;
+    let is_line_end = |b: &u8| matches!(b, b'\r' | b'\n');
+    let start = bytes.iter().take(2 * BLANK_LINES_MAX).take_while(|b| is_line_end(b)).count();
+    let line = &bytes[start..];
+    let line = &line[..line.len().min(LENGTH_MAX)];
+    &line[..line.iter().position(is_line_end).unwrap_or(line.len())]
+}
+
+/// Why a request head is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HeadError {
+    /// More than [`BLANK_LINES_MAX`] empty lines before the request line.
+    BlankLines,
+    /// A CR that is not followed by LF.
+    BareCr,
+    /// A line that ends with LF alone.
+    BareLf,
+    /// The method is not a token, or not followed by one space.
+    Method,
+    /// The request line ends after the method.
+    TargetMissing,
+    /// A control byte in the target, an empty target, or more than one space before it.
+    Target,
+    /// An HTTP/0.9 request, which has no version.
+    SimpleRequest,
+    /// What should be the version is none, or something follows it.
+    VersionMalformed,
+    /// A version of HTTP whose major number is not 1.
+    VersionUnsupported,
+    /// Longer than [`Limits::request_line`].
+    RequestLineTooLong,
+    /// A field name that is empty or not a token, or a line without a colon.
+    FieldName,
+    /// White space between a field name and its colon.
+    SpaceBeforeColon,
+    /// A control byte in a field value.
+    FieldValue,
+    /// A field line that begins with white space.
+    ObsFold,
+    /// Longer than [`Limits::field_size`].
+    FieldTooLong,
+    /// More than [`Limits::fields`].
+    TooManyFields,
+    /// Longer than any head may be; only where the single limits are set enormously high.
+    HeadTooLarge,
+    /// HTTP/1.1 without `Host`.
+    HostMissing,
+    /// More than one `Host`.
+    HostRepeated,
+    /// A `Host` that is no host with an optional port.
+    HostMalformed,
+    /// A `Content-Length` that is not made of digits.
+    ContentLengthMalformed,
+    /// A `Content-Length` of 2^64 or more.
+    ContentLengthOverflow,
+    /// `Content-Length` values that contradict each other.
+    ContentLengthConflict,
+    /// `Transfer-Encoding` and `Content-Length` together.
+    TransferEncodingWithLength,
+    /// `Transfer-Encoding` in an HTTP/1.0 request.
+    TransferEncodingInHttp10,
+    /// A `Transfer-Encoding` that is no list of codings ending with the one `chunked`.
+    TransferEncodingMalformed,
+    /// A transfer coding other than `chunked`.
+    TransferCodingUnknown,
+    /// An expectation other than `100-continue`.
+    Expectation,
+}
+
+impl HeadError {
+    /// The status to answer with.
+    pub fn status(&self) -> Status {
+        match self {
+            HeadError::RequestLineTooLong => Status::REQUEST_URI_TOO_LONG,
+            HeadError::FieldTooLong | HeadError::TooManyFields | HeadError::HeadTooLarge => {
+                Status::REQUEST_HEADER_FIELDS_TOO_LARGE
+            }
+            HeadError::Expectation => Status::EXPECTATION_FAILED,
+            HeadError::TransferCodingUnknown => Status::NOT_IMPLEMENTED,
+            HeadError::VersionUnsupported => Status::HTTP_VERSION_NOT_SUPPORTED,
+            _ => Status::BAD_REQUEST,
+        }
+    }
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HeadError::BlankLines => "too many empty lines before the request line",
+            HeadError::BareCr => "CR without LF",
+            HeadError::BareLf => "line ends with LF instead of CRLF",
+            HeadError::Method => "malformed method in the request line",
+            HeadError::TargetMissing => "no target in the request line",
+            HeadError::Target => "malformed target in the request line",
+            HeadError::SimpleRequest => "HTTP/0.9 request",
+            HeadError::VersionMalformed => "malformed protocol version in the request line",
+            HeadError::VersionUnsupported => "protocol version is not HTTP/1.x",
+            HeadError::RequestLineTooLong => "request line is longer than LimitRequestLine",
+            HeadError::FieldName => "malformed field name",
+            HeadError::SpaceBeforeColon => "white space before the colon of a field",
+            HeadError::FieldValue => "control byte in a field value",
+            HeadError::ObsFold => "folded field line",
+            HeadError::FieldTooLong => "field is longer than LimitRequestFieldSize",
+            HeadError::TooManyFields => "more fields than LimitRequestFields",
+            HeadError::HeadTooLarge => "request head is too large",
+            HeadError::HostMissing => "HTTP/1.1 request without Host",
+            HeadError::HostRepeated => "more than one Host",
+            HeadError::HostMalformed => "malformed Host",
+            HeadError::ContentLengthMalformed => "malformed Content-Length",
+            HeadError::ContentLengthOverflow => "Content-Length is too large",
+            HeadError::ContentLengthConflict => "contradictory Content-Length values",
+            HeadError::TransferEncodingWithLength => "Transfer-Encoding together with Content-Length",
+            HeadError::TransferEncodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 request",
+            HeadError::TransferEncodingMalformed => "malformed Transfer-Encoding",
+            HeadError::TransferCodingUnknown => "unknown transfer coding",
+            HeadError::Expectation => "unknown expectation",
+        })
+    }
+}
+
+impl std::error::Error for HeadError {}
