@@ -170,8 +170,8 @@ fn configuration(dir: &Scratch, port: u16, mpm: Mpm, directives: &str) -> String
     let name = mpm.name();
     let identity = if nix::unistd::geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
     format!(
-        "LoadModule mpm_{name}_module modules/mod_mpm_{name}.so\n\
-         ServerRoot \"{root}\"\n\
+        "ServerRoot \"{root}\"\n\
+         LoadModule mpm_{name}_module modules/mod_mpm_{name}.so\n\
          ServerName localhost\n\
          Listen 127.0.0.1:{port}\n\
          PidFile \"{root}httpd.pid\"\n\

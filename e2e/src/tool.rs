@@ -30,8 +30,16 @@ pub enum Tool {
     H2load,
 }
 
-/// Connections at once.
-const CONNECTIONS: u64 = 20;
+/// What a client is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Requests in all.
+    pub requests: u64,
+    /// Connections at once.
+    pub connections: u64,
+    /// Whether a connection carries more than one request.
+    pub keep_alive: bool,
+}
 
 /// wrk runs for a time, not for a number; it is run again until the number is reached, at most so often.
 const WRK_RUNS_MAX: u32 = 60;
@@ -45,12 +53,20 @@ impl Tool {
     /// # Errors
     /// When the tool cannot be run, fails, or reports something else than expected.
     pub fn run(self, server: &Server, path: &str, requests: u64, keep_alive: bool) -> Result<Tally> {
+        self.run_on(server, path, Load { requests, connections: 20, keep_alive })
+    }
+
+    /// As [`run`](Self::run), with the number of connections given.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn run_on(self, server: &Server, path: &str, load: Load) -> Result<Tally> {
         let url = server.url(path);
         match self {
-            Tool::Ab => ab(&url, requests, keep_alive),
-            Tool::Siege => siege(server, &url, requests, keep_alive),
-            Tool::Wrk => wrk(&url, requests, keep_alive),
-            Tool::H2load => h2load(&url, requests, keep_alive),
+            Tool::Ab => ab(&url, load),
+            Tool::Siege => siege(server, &url, load),
+            Tool::Wrk => wrk(&url, load),
+            Tool::H2load => h2load(&url, load),
         }
     }
 }
@@ -70,10 +86,10 @@ pub fn stdout(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-fn ab(url: &str, requests: u64, keep_alive: bool) -> Result<Tally> {
+fn ab(url: &str, load: Load) -> Result<Tally> {
     let mut command = Command::new("ab");
-    command.args(["-q", "-n", &requests.to_string(), "-c", &CONNECTIONS.to_string()]);
-    if keep_alive {
+    command.args(["-q", "-n", &load.requests.to_string(), "-c", &load.connections.to_string()]);
+    if load.keep_alive {
         command.arg("-k");
     }
     parse_ab(&stdout(command.arg(url))?)
@@ -87,16 +103,23 @@ fn parse_ab(report: &str) -> Result<Tally> {
     Ok(Tally { done: complete, failed, body_bytes: number("HTML transferred:") })
 }
 
-fn siege(server: &Server, url: &str, requests: u64, keep_alive: bool) -> Result<Tally> {
+fn siege(server: &Server, url: &str, load: Load) -> Result<Tally> {
     let rc = server.dir.path("siegerc");
-    let connection = if keep_alive { "keep-alive" } else { "close" };
+    let connection = if load.keep_alive { "keep-alive" } else { "close" };
     let settings =
         "verbose = false\nquiet = true\nparser = false\nshow-logfile = false\nlogging = false\nbenchmark = true\n";
     std::fs::write(&rc, format!("{settings}json_output = true\nconnection = {connection}\n"))?;
     let mut command = Command::new("siege");
     // It writes a folder of its own into the home folder.
     command.env("HOME", server.dir.path("")).arg("-R").arg(rc);
-    command.args(["-b", "-c", &CONNECTIONS.to_string(), "-r", &requests.div_ceil(CONNECTIONS).to_string(), url]);
+    command.args([
+        "-b",
+        "-c",
+        &load.connections.to_string(),
+        "-r",
+        &load.requests.div_ceil(load.connections).to_string(),
+        url,
+    ]);
     parse_siege(&stdout(&mut command)?)
 }
 
@@ -108,18 +131,18 @@ fn parse_siege(report: &str) -> Result<Tally> {
     Ok(Tally { done: number("transactions")?, failed: number("failed_transactions")?, body_bytes: None })
 }
 
-fn wrk(url: &str, requests: u64, keep_alive: bool) -> Result<Tally> {
+fn wrk(url: &str, load: Load) -> Result<Tally> {
     let mut total = Tally::default();
     for _ in 0..WRK_RUNS_MAX {
         let mut command = Command::new("wrk");
-        command.args(["-t", "1", "-d", "1s", "-c", &CONNECTIONS.to_string()]);
-        if !keep_alive {
+        command.args(["-t", "1", "-d", "1s", "-c", &load.connections.to_string()]);
+        if !load.keep_alive {
             command.args(["-H", "Connection: close"]);
         }
         let tally = parse_wrk(&stdout(command.arg(url))?)?;
         total.done += tally.done;
         total.failed += tally.failed;
-        if total.done >= requests {
+        if total.done >= load.requests {
             return Ok(total);
         }
     }
@@ -134,10 +157,10 @@ fn parse_wrk(report: &str) -> Result<Tally> {
     Ok(Tally { done: numbers(done).next().context("wrk reports no number")?, failed, body_bytes: None })
 }
 
-fn h2load(url: &str, requests: u64, keep_alive: bool) -> Result<Tally> {
+fn h2load(url: &str, load: Load) -> Result<Tally> {
     let mut command = Command::new("h2load");
-    command.args(["--h1", "-t", "1", "-n", &requests.to_string(), "-c", &CONNECTIONS.to_string()]);
-    if !keep_alive {
+    command.args(["--h1", "-t", "1", "-n", &load.requests.to_string(), "-c", &load.connections.to_string()]);
+    if !load.keep_alive {
         command.args(["-H", "Connection: close"]);
     }
     parse_h2load(&stdout(command.arg(url))?)
