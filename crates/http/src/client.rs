@@ -248,3 +248,136 @@ impl fmt::Display for ResponseError {
 }
 
 impl std::error::Error for ResponseError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Seen = Result<Option<(usize, ResponseHead)>, ResponseError>;
+
+    fn parse(bytes: &[u8], head_request: bool) -> Seen {
+        let seen = parse_response_head(bytes, head_request, &Limits::default());
+        let mut decided = false;
+        for end in 0..bytes.len() {
+            let now = parse_response_head(&bytes[..end], head_request, &Limits::default());
+            assert!(now == seen || (now == Ok(None) && !decided), "{:?}", bytes[..end].escape_ascii().to_string());
+            decided = now != Ok(None);
+        }
+        seen
+    }
+
+    fn head(fields: &str, line: &str) -> ResponseHead {
+        let bytes = format!("{line}\r\n{fields}\r\n");
+        let (n, head) = parse(bytes.as_bytes(), false).unwrap().expect("a whole head");
+        assert_eq!(n, bytes.len());
+        let with_lf = parse(bytes.replace("\r\n", "\n").as_bytes(), false).unwrap().expect("a whole head");
+        assert_eq!(with_lf.1, head);
+        head
+    }
+
+    #[test]
+    fn status_lines() {
+        let check = |line: &str, version, status| {
+            let head = head("", line);
+            assert_eq!((head.version, head.status), (version, status), "{line}");
+        };
+        check("HTTP/1.1 200 OK", Version::Http11, 200);
+        check("HTTP/1.0 404 ", Version::Http10, 404);
+        check("HTTP/1.1 999", Version::Http11, 999);
+        check("HTTP/1.5 200 A reason \u{e9}", Version::Http11, 200);
+    }
+
+    #[test]
+    fn refused_heads() {
+        let check = |bytes: &str, error| assert_eq!(parse(bytes.as_bytes(), false), Err(error), "{bytes}");
+        for line in
+            ["<html>", "HTTP/2 200\r\n", "HTTP/1.1 20 \r\n", "HTTP/1.1 099 \r\n", "HTTP/1.1  200", "HTTP/1.1 2000"]
+        {
+            check(line, ResponseError::StatusLine);
+        }
+        for value in ["", "x", "-1", "1, 1", "18446744073709551616"] {
+            check(&format!("HTTP/1.1 200 OK\r\nContent-Length: {value}\r\n"), ResponseError::ContentLength);
+        }
+        check("HTTP/1.1 200 \r\nContent-Length: 1\r\nContent-Length: 2\r\n", ResponseError::ContentLength);
+        check(&format!("HTTP/1.1 200 {}", "a".repeat(8190)), ResponseError::LineTooLong);
+        check(&format!("HTTP/1.1 200 \r\n{}", "a".repeat(8192)), ResponseError::LineTooLong);
+        check(&format!("HTTP/1.1 200 \r\n{}", "a\r\n".repeat(101)), ResponseError::TooManyFields);
+    }
+
+    #[test]
+    fn bodies() {
+        let check =
+            |line: &str, fields: &str, expected| assert_eq!(head(fields, line).body, expected, "{line} {fields}");
+        let ok = "HTTP/1.1 200 OK";
+        check(ok, "Content-Length: 44\r\n", ResponseBody::Length(44));
+        check(ok, "CONTENT-LENGTH:44 \r\nContent-Length: 44\r\n", ResponseBody::Length(44));
+        check(ok, "Transfer-Encoding: chunked\r\n", ResponseBody::Chunked);
+        check(ok, "Transfer-Encoding: gzip, Chunked\r\nContent-Length: 1\r\n", ResponseBody::Chunked);
+        check(ok, "Transfer-Encoding: gzip\r\nContent-Length: 1\r\n", ResponseBody::UntilClose);
+        check(ok, "X-Content-Length: 1\r\n", ResponseBody::UntilClose);
+        for bodiless in ["HTTP/1.1 100 Continue", "HTTP/1.1 204 No Content", "HTTP/1.1 304 Not Modified"] {
+            check(bodiless, "Content-Length: 44\r\n", ResponseBody::None);
+        }
+        let answer_to_head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 44\r\n\r\n", true).unwrap().unwrap();
+        assert_eq!(answer_to_head.1.body, ResponseBody::None);
+    }
+
+    #[test]
+    fn keep_alive() {
+        let check = |version: &str, fields: &str, keep_alive, named| {
+            let head = head(&format!("Content-Length: 0\r\n{fields}"), &format!("{version} 200 OK"));
+            assert_eq!((head.keep_alive, head.keep_alive_named), (keep_alive, named), "{version} {fields}");
+        };
+        check("HTTP/1.1", "", true, false);
+        check("HTTP/1.1", "Connection: Keep-Alive\r\n", true, true);
+        check("HTTP/1.1", "Connection: close\r\n", false, false);
+        check("HTTP/1.1", "Transfer-Encoding: chunked\r\n", false, false);
+        check("HTTP/1.0", "", false, false);
+        check("HTTP/1.0", "connection: keep-alive\r\n", true, true);
+        check("HTTP/1.0", "Connection: keep-alive, close\r\n", false, true);
+        assert!(!head("Connection: keep-alive\r\n", "HTTP/1.1 200 OK").keep_alive, "the body ends with the connection");
+    }
+
+    #[test]
+    fn fields_by_name() {
+        let head = b"HTTP/1.1 200 OK\r\nDate: now\r\nServer:  a/1 \r\nnothing\r\nSERVER: b\nEmpty:\r\n\r\n";
+        let check = |name, expected: Option<&str>| assert_eq!(find_field(head, name), expected.map(str::as_bytes));
+        check("server", Some("a/1"));
+        check("Empty", Some(""));
+        check("HTTP/1.1 200 OK", None);
+        check("nothing", None);
+        assert_eq!(response_fields(head).count(), 4);
+    }
+
+    #[test]
+    fn a_body_until_close_ends_only_with_the_connection() {
+        let mut decoder = ResponseDecoder::new(ResponseBody::UntilClose);
+        assert_eq!(decoder.decode(b"abc"), Ok(Step { consumed: 3, payload: 0..3, done: false }));
+        assert!(!decoder.is_done() && decoder.is_done_at_end());
+        let mut decoder = ResponseDecoder::new(ResponseBody::Length(3));
+        assert!(!decoder.is_done() && !decoder.is_done_at_end());
+        assert_eq!(decoder.decode(b"abcd"), Ok(Step { consumed: 3, payload: 0..3, done: true }));
+        assert!(decoder.is_done() && decoder.is_done_at_end());
+        assert!(ResponseDecoder::new(ResponseBody::None).is_done());
+        assert!(!ResponseDecoder::new(ResponseBody::Chunked).is_done_at_end());
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_changes_nothing(
+            bytes in proptest::collection::vec(prop_oneof![
+                4 => Just(b"HTTP/1.1 200 OK\r\n".to_vec()),
+                2 => Just(b"Content-Length: 5\r\n".to_vec()),
+                1 => Just(b"Transfer-Encoding: chunked\r\n".to_vec()),
+                2 => Just(b"\r\n".to_vec()),
+                1 => Just(b"\n".to_vec()),
+                1 => any::<u8>().prop_map(|b| vec![b]),
+            ], 0..12).prop_map(|pieces| pieces.concat()),
+            head_request in any::<bool>(),
+        ) {
+            parse(&bytes, head_request).ok();
+            response_fields(&bytes).count();
+        }
+    }
+}

@@ -4,8 +4,7 @@
 //! smuggling lives on.
 
 use crate::chars::{DecimalError, TOKEN, decimal, is, is_authority, trim_ows};
-use crate::head::HeadError;
-use crate::{BodyLength, Version};
+use crate::{BodyLength, HeadError, Version};
 
 /// The digest of one request head.
 #[derive(Clone, Copy, Debug, Default)]

@@ -15,6 +15,7 @@ mod client;
 mod date;
 mod digest;
 mod head;
+mod head_error;
 mod limits;
 mod method;
 mod response;
@@ -27,7 +28,8 @@ pub use client::{
     ResponseBody, ResponseDecoder, ResponseError, ResponseHead, find_field, parse_response_head, response_fields,
 };
 pub use date::{IMF_FIXDATE_SECONDS_MAX, imf_fixdate, parse_http_date};
-pub use head::{Head, HeadError, request_line_of};
+pub use head::{Head, request_line_of};
+pub use head_error::HeadError;
 pub use limits::{BLANK_LINES_MAX, FIELDS_MAX, Limits};
 pub use method::Method;
 pub use response::{write_decimal, write_field, write_status_line};
