@@ -1,3 +1,14 @@
-//! The protocol engine in the making.
+//! The protocol engine: from bytes received to bytes to send, written once for every process model.
+//!
+//! [`serve::serve`] is the life of a request; [`phases`] lists what happens to it; [`transport`] is the seam to the
+//! process model below. The engine knows no sockets, no threads and no clock.
+#![forbid(unsafe_code)]
+
+pub mod memory;
 pub mod out;
+pub mod phases;
+pub mod request;
+pub mod respond;
+pub mod serve;
+pub mod site;
 pub mod transport;

@@ -57,7 +57,7 @@ impl dyn Transport + '_ {
 /// once in a turn is fresh for each of them: percore checks a file once for a whole batch of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Counts up by one each time the thread collects input. Never 0.
+    /// Changes each time the thread collects input; no two turns of a process have the same number. Never 0.
     pub number: u64,
     /// Monotonic time of the turn, for deadlines.
     pub now: Instant,

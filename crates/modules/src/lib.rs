@@ -1,1 +1,44 @@
-//! Crate in the making; see ARCHITECTURE.md.
+//! Apache's modules, one file each under Apache's name. [`phases`] builds the request phases from resolved settings;
+//! nothing of a module is looked up by name while serving.
+#![forbid(unsafe_code)]
+
+pub mod core;
+pub mod dir;
+pub mod file_cache;
+pub mod log_config;
+pub mod mime;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use manifold_engine::phases::Phases;
+
+use crate::file_cache::FileCache;
+use crate::log_config::AccessLog;
+use crate::mime::Types;
+
+/// What the modules need to know to serve a site.
+#[derive(Debug)]
+pub struct Settings {
+    /// `DocumentRoot`.
+    pub document_root: PathBuf,
+    /// `DirectoryIndex`, in the order in which names are tried.
+    pub directory_index: Vec<String>,
+    /// `TypesConfig` and `AddType`.
+    pub types: Types,
+    /// `CustomLog`, each one opened already.
+    pub access_logs: Vec<AccessLog>,
+}
+
+/// The request phases of a site: every module's hooks, in the order in which they are asked.
+pub fn phases(settings: Settings) -> Phases {
+    let mut phases = Phases::new();
+    let files = Arc::new(FileCache::default());
+    core::register(&mut phases, settings.document_root, &files);
+    dir::register(&mut phases, settings.directory_index, &files);
+    mime::register(&mut phases, settings.types);
+    for log in settings.access_logs {
+        log_config::register(&mut phases, log);
+    }
+    phases
+}

@@ -5,6 +5,7 @@
 pub mod listener;
 pub mod privileges;
 pub mod process;
+pub mod ring;
 pub mod shm;
 pub mod signal;
-pub mod thread;
+pub mod socket;

@@ -26,7 +26,8 @@ impl SharedWords {
         let bytes = words.checked_mul(size_of::<AtomicU64>()).and_then(NonZeroUsize::new);
         let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         // SAFETY: a fresh anonymous mapping overlaps nothing; it stays mapped until this value is dropped.
-        let start = unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED) }?;
+        let start =
+            unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED) }?;
         Ok(SharedWords { start: start.cast(), words })
     }
 }

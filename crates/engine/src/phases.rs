@@ -1,0 +1,111 @@
+//! The request phases, in Apache's order: the one list that says what happens to a request between its head and its
+//! answer. Modules add hooks to phases; [`Phases::answer`] is the whole machinery.
+
+use manifold_http::Status;
+
+use crate::request::Request;
+
+/// A step in the life of a request, under Apache's hook names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// From the URL path to a file name (`ap_hook_translate_name`).
+    TranslateName,
+    /// What stands under that name: file, directory, nothing (`ap_hook_map_to_storage`).
+    MapToStorage,
+    /// Last changes before the answer, such as a directory's index (`ap_hook_fixups`).
+    Fixups,
+    /// The media type of what was found (`ap_hook_type_checker`).
+    TypeChecker,
+    /// Makes the answer (`ap_hook_handler`).
+    Handler,
+}
+
+/// The phases that lead to an answer, in order. `LogTransaction` follows once the answer was sent.
+///
+/// Apache runs `type_checker` before `fixups` and repeats it in a sub-request for a directory's index; here an index is
+/// found first and typed once.
+pub const PHASES: [Phase; 5] =
+    [Phase::TranslateName, Phase::MapToStorage, Phase::Fixups, Phase::TypeChecker, Phase::Handler];
+
+/// What a hook made of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Not this hook's concern: the next hook of the phase is asked.
+    Declined,
+    /// Done: the next phase follows.
+    Done,
+    /// The request ends here with this status; phases in between are skipped.
+    Respond(Status),
+}
+
+/// A module's part in one phase. Hooks never wait: what takes long belongs into a handler of its own kind.
+pub trait Hook: Send + Sync {
+    /// Looks at the request and changes it.
+    fn run(&self, request: &mut Request) -> Outcome;
+}
+
+impl<F: Fn(&mut Request) -> Outcome + Send + Sync> Hook for F {
+    fn run(&self, request: &mut Request) -> Outcome {
+        self(request)
+    }
+}
+
+/// Writes down a request that was answered (`ap_hook_log_transaction`).
+pub trait LogTransaction: Send + Sync {
+    /// `bytes` is what was sent of the body.
+    fn log(&self, request: &Request, bytes: u64);
+}
+
+/// All hooks of a site.
+#[derive(Default)]
+pub struct Phases {
+    hooks: [Vec<Box<dyn Hook>>; PHASES.len()],
+    logs: Vec<Box<dyn LogTransaction>>,
+}
+
+impl Phases {
+    /// Phases without hooks: every request ends with 404.
+    pub fn new() -> Phases {
+        Phases::default()
+    }
+
+    /// Appends a hook to a phase.
+    pub fn add(&mut self, phase: Phase, hook: impl Hook + 'static) {
+        self.hooks[phase as usize].push(Box::new(hook));
+    }
+
+    /// Appends a log.
+    pub fn add_log(&mut self, log: impl LogTransaction + 'static) {
+        self.logs.push(Box::new(log));
+    }
+
+    /// Runs the phases over a request. In each phase hooks are asked in order until one does not decline. A handler that
+    /// is `Done` has filled in [`Request::response`]; without one the answer is 404.
+    pub fn answer(&self, request: &mut Request) -> Status {
+        for phase in PHASES {
+            match self.run(phase, request) {
+                Outcome::Respond(status) => return status,
+                Outcome::Done if phase == Phase::Handler => return request.response.status,
+                Outcome::Done | Outcome::Declined => {}
+            }
+        }
+        Status::NOT_FOUND
+    }
+
+    /// Writes an answered request into every log.
+    pub fn log_transaction(&self, request: &Request, bytes: u64) {
+        for log in &self.logs {
+            log.log(request, bytes);
+        }
+    }
+
+    fn run(&self, phase: Phase, request: &mut Request) -> Outcome {
+        for hook in &self.hooks[phase as usize] {
+            match hook.run(request) {
+                Outcome::Declined => {}
+                outcome => return outcome,
+            }
+        }
+        Outcome::Declined
+    }
+}

@@ -1,0 +1,233 @@
+//! A request and its answer while the phases work on them. Requests are recycled: in the steady state none of their
+//! buffers is allocated.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+
+use manifold_http::Head;
+use manifold_http::Method;
+use manifold_http::Status;
+
+use crate::transport::Turn;
+
+/// One request, from its head to its answer.
+#[derive(Debug)]
+pub struct Request {
+    /// The bytes of the head, as received.
+    pub bytes: Vec<u8>,
+    /// The index into them.
+    pub head: Head,
+    /// Whether the head was refused; then `bytes` is the request line alone, for the log, and `head` is blank.
+    refused: bool,
+    /// The client.
+    pub peer: SocketAddr,
+    /// When the head was complete.
+    pub turn: Turn,
+    /// Decoded and normalised path of the URL; starts with `/`.
+    pub path: Vec<u8>,
+    /// The query, as a range of the request target.
+    pub query: Option<Range<usize>>,
+    /// File name that `TranslateName` made of the path.
+    pub filename: Vec<u8>,
+    /// What stands under that name.
+    pub found: Found,
+    /// Media type, where one is known.
+    pub content_type: Option<Arc<str>>,
+    /// The answer in the making.
+    pub response: Response,
+}
+
+/// What `MapToStorage` found under a file name.
+#[derive(Clone, Debug, Default)]
+pub enum Found {
+    /// Nothing was looked up, or nothing is there.
+    #[default]
+    Nothing,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File(Arc<Resource>),
+}
+
+/// A file as it stood when it was looked up.
+#[derive(Debug)]
+pub struct Resource {
+    /// Bytes.
+    pub size: u64,
+    /// `Last-Modified` and `ETag`, rendered as complete field lines.
+    pub validators: Vec<u8>,
+    /// Where its bytes come from.
+    pub content: Content,
+}
+
+/// Where the bytes of a resource come from.
+#[derive(Debug)]
+pub enum Content {
+    /// A small file, kept in memory.
+    Memory(Arc<[u8]>),
+    /// A larger one, kept open.
+    File(Arc<File>),
+}
+
+/// An answer in the making; the engine adds `Date`, `Server`, `Content-Length` and the connection's fields.
+#[derive(Debug)]
+pub struct Response {
+    /// Status; 200 unless a hook says otherwise.
+    pub status: Status,
+    /// Complete field lines, each ended by CRLF.
+    pub fields: Vec<u8>,
+    /// What follows the head.
+    pub body: Body,
+}
+
+/// The body of an answer.
+#[derive(Debug, Default)]
+pub enum Body {
+    /// No bytes.
+    #[default]
+    Empty,
+    /// Bytes made for this answer.
+    Bytes(Vec<u8>),
+    /// A resource as a whole.
+    Resource(Arc<Resource>),
+}
+
+impl Body {
+    /// Bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Body::Empty => 0,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Resource(resource) => resource.size,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Request {
+    /// Value of the first field called `name`.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.head.field(&self.bytes, name)
+    }
+
+    /// Method.
+    pub fn method(&self) -> Method {
+        self.head.method()
+    }
+
+    /// The request line as received.
+    pub fn request_line(&self) -> &[u8] {
+        if self.refused { &self.bytes } else { self.head.request_line(&self.bytes) }
+    }
+
+    /// Notes that the head was refused; what was taken for a request line is kept for the log.
+    pub fn refuse(&mut self, line: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(line);
+        self.head = Head::new();
+        self.refused = true;
+    }
+
+    /// The query without its question mark.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.head.target(&self.bytes).get(self.query.clone()?)
+    }
+
+    /// Forgets the request, keeping the buffers.
+    pub fn reset(&mut self, peer: SocketAddr, turn: Turn) {
+        self.bytes.clear();
+        self.refused = false;
+        self.peer = peer;
+        self.turn = turn;
+        self.path.clear();
+        self.query = None;
+        self.filename.clear();
+        self.found = Found::Nothing;
+        self.content_type = None;
+        self.response.status = Status::OK;
+        self.response.fields.clear();
+        self.response.body = Body::Empty;
+    }
+
+    fn new(peer: SocketAddr, turn: Turn) -> Request {
+        Request {
+            bytes: Vec::new(),
+            head: Head::new(),
+            refused: false,
+            peer,
+            turn,
+            path: Vec::new(),
+            query: None,
+            filename: Vec::new(),
+            found: Found::Nothing,
+            content_type: None,
+            response: Response { status: Status::OK, fields: Vec::new(), body: Body::Empty },
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.path.capacity() + self.filename.capacity() + self.response.fields.capacity()
+    }
+}
+
+/// Requests a thread keeps for reuse; more are under way only when many clients are slow at the same time.
+const POOL_MAX: usize = 64;
+/// A request whose buffers grew beyond this is given back to the allocator.
+const CAPACITY_MAX: usize = 32 * 1024;
+
+thread_local! {
+    #[expect(clippy::vec_box, reason = "a pooled request moves by its pointer, not by its several hundred bytes")]
+    static POOL: RefCell<Vec<Box<Request>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A request taken from the thread's pool; returns there (that of the thread that drops it) when it is dropped.
+#[derive(Debug)]
+pub struct Pooled(Option<Box<Request>>);
+
+impl Pooled {
+    /// An empty request.
+    pub fn take(peer: SocketAddr, turn: Turn) -> Pooled {
+        let mut request = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Request::new(peer, turn)));
+        request.reset(peer, turn);
+        Pooled(Some(request))
+    }
+}
+
+impl Deref for Pooled {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        self.0.as_ref().expect("only drop takes the request")
+    }
+}
+
+impl DerefMut for Pooled {
+    fn deref_mut(&mut self) -> &mut Request {
+        self.0.as_mut().expect("only drop takes the request")
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        let Some(mut request) = self.0.take() else { return };
+        // What a pooled request would hold on to: an open file, a cached body.
+        request.found = Found::Nothing;
+        request.response.body = Body::Empty;
+        if request.capacity() <= CAPACITY_MAX {
+            // At the end of a thread its pool may be gone already; then the request is simply freed.
+            let _pool_is_gone = POOL.try_with(|pool| {
+                let mut pool = pool.borrow_mut();
+                if pool.len() < POOL_MAX {
+                    pool.push(request);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The life of a request, written once for every process model: read the head, read the body, run the phases, answer.
+//!
+//! The engine returns to the MPM between requests, so that an idle connection is a [`Conn`] and a transport and nothing
+//! else. Waiting is the transport's business; here it only looks like `.await`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use manifold_http::BodyDecoder;
+use manifold_http::BodyLength;
+use manifold_http::Method;
+use manifold_http::Status;
+use manifold_http::{Target, decode_target};
+
+use crate::request::{Pooled, Request};
+use crate::respond;
+use crate::site::Site;
+use crate::transport::{Activity, Host, Next, Transport};
+
+/// What the engine remembers of a connection between requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Conn {
+    /// The client.
+    pub peer: SocketAddr,
+    /// Requests answered so far with the connection kept alive.
+    pub kept_alive: u32,
+}
+
+impl Conn {
+    /// A connection just accepted from `peer`.
+    pub fn new(peer: SocketAddr) -> Conn {
+        Conn { peer, kept_alive: 0 }
+    }
+}
+
+/// Answers to pipelined requests are collected up to this many bytes before they are sent.
+const PIPELINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Reads and answers requests until the connection is idle or done. Call it when the first byte of a request arrived or
+/// is expected.
+///
+/// # Errors
+/// The transport's error; the connection is to be closed without ceremony then.
+pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &dyn Host) -> io::Result<Next> {
+    let mut request = Pooled::take(conn.peer, host.turn());
+    loop {
+        host.activity(Activity::Reading);
+        let refused = match read_head(io, site, host, &mut request).await? {
+            Head::Complete => read_body(io, site, host, &request).await?,
+            Head::Refused(status) => Some(status),
+            Head::EndOfFile => return Ok(Next::Close),
+        };
+        host.activity(Activity::Writing);
+        let kept = match refused {
+            Some(status) => {
+                respond::fill_in(&mut request, status);
+                false
+            }
+            None => {
+                answer(site, &mut request);
+                keep_alive(conn, site, host, &request)
+            }
+        };
+        let sent = respond::enqueue(io.outgoing(), &request, &connection_fields(conn, site, &request, kept), site);
+        let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
+        let flushed = if pipelined { Ok(()) } else { flush(io, site, host).await };
+        host.served(sent.total);
+        host.activity(Activity::Logging);
+        site.phases.log_transaction(&request, sent.body);
+        flushed?;
+        if !kept {
+            return Ok(leave(&request, refused, io.received().is_empty()));
+        }
+        conn.kept_alive += 1;
+        if io.received().is_empty() {
+            return Ok(Next::KeepAlive);
+        }
+        request.reset(conn.peer, host.turn());
+    }
+}
+
+/// How reading a head ended.
+enum Head {
+    Complete,
+    Refused(Status),
+    EndOfFile,
+}
+
+/// Reads until a head is complete or known to be bad. A client that sends part of a head and then nothing gets 408; one
+/// that sends nothing at all is left without a word, as are heads that end in the middle.
+async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &mut Request) -> io::Result<Head> {
+    let by = host.turn().now + site.timeout;
+    loop {
+        match request.head.parse(io.received(), &site.limits) {
+            Ok(Some(length)) => {
+                request.bytes.extend_from_slice(&io.received()[..length]);
+                io.consume(length);
+                request.turn = host.turn();
+                return Ok(Head::Complete);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                log::info!(target: "core", "[client {}] AH00566: request failed: {error}", request.peer);
+                request.refuse(manifold_http::request_line_of(io.received()));
+                return Ok(Head::Refused(error.status()));
+            }
+        }
+        if !io.outgoing().is_empty() {
+            flush(io, site, host).await?;
+        }
+        match io.fill(by).await {
+            Ok(0) => return Ok(Head::EndOfFile),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && !io.received().is_empty() => {
+                return Ok(Head::Refused(Status::REQUEST_TIMEOUT));
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Head::EndOfFile),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads the request body and discards it, as Apache's default handler does; gives the status to refuse it with.
+async fn read_body(
+    io: &mut dyn Transport,
+    site: &Site,
+    host: &dyn Host,
+    request: &Request,
+) -> io::Result<Option<Status>> {
+    let length = request.head.body();
+    match length {
+        BodyLength::None => return Ok(None),
+        BodyLength::Length(bytes) if bytes > site.limit_request_body => {
+            return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
+        }
+        BodyLength::Length(_) | BodyLength::Chunked => {}
+    }
+    if request.head.expects_continue() && io.received().is_empty() {
+        io.outgoing().tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        flush(io, site, host).await?;
+    }
+    let mut decoder = BodyDecoder::new(length);
+    let mut discarded = 0;
+    loop {
+        let Ok(step) = decoder.decode(io.received()) else { return Ok(Some(Status::BAD_REQUEST)) };
+        discarded += step.payload.len() as u64;
+        io.consume(step.consumed);
+        if step.done {
+            return Ok(None);
+        }
+        if discarded > site.limit_request_body {
+            return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
+        }
+        if step.consumed == 0 {
+            match io.fill(deadline(site, host)).await {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Some(Status::REQUEST_TIMEOUT)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Runs the phases; afterwards `request.response` is the answer, whatever its status.
+fn answer(site: &Site, request: &mut Request) {
+    let status = match check_request(request) {
+        Ok(()) => site.phases.answer(request),
+        Err(status) => status,
+    };
+    if status != request.response.status || matches!(request.response.body, crate::request::Body::Empty) {
+        respond::fill_in(request, status);
+    }
+}
+
+/// What every request must pass before a module sees it.
+fn check_request(request: &mut Request) -> Result<(), Status> {
+    match request.method() {
+        Method::Other => return Err(Status::NOT_IMPLEMENTED),
+        // This server is no proxy and echoes nothing.
+        Method::Connect | Method::Trace => return Err(Status::METHOD_NOT_ALLOWED),
+        _ => {}
+    }
+    let target = request.head.target(&request.bytes);
+    match decode_target(target, &mut request.path) {
+        Ok(Target::Origin { query, .. }) => request.query = query,
+        // `OPTIONS *` asks about the server as a whole.
+        Ok(Target::Asterisk) if request.method() == Method::Options => return Err(Status::OK),
+        Ok(Target::Asterisk) => return Err(Status::BAD_REQUEST),
+        Err(error) => return Err(error.status()),
+    }
+    Ok(())
+}
+
+/// Whether the connection may carry another request.
+fn keep_alive(conn: &Conn, site: &Site, host: &dyn Host, request: &Request) -> bool {
+    let below_limit = site.max_keep_alive_requests == 0 || conn.kept_alive < site.max_keep_alive_requests;
+    site.keep_alive && below_limit && request.head.keep_alive() && !host.draining()
+}
+
+/// The fields that tell the client about the connection, as Apache's `ap_set_keepalive` words them.
+fn connection_fields(conn: &Conn, site: &Site, request: &Request, kept: bool) -> respond::Connection {
+    if !kept {
+        return respond::Connection::Close;
+    }
+    if !request.head.keep_alive_asked() {
+        return respond::Connection::Implied;
+    }
+    let left = site.max_keep_alive_requests.saturating_sub(conn.kept_alive);
+    let max = (site.max_keep_alive_requests > 0).then_some(left);
+    respond::Connection::KeepAlive { timeout: site.keep_alive_timeout, max }
+}
+
+/// Lingering is needed where the client may still be sending: after a refused request, or when we close a connection
+/// that the client wanted to keep. A client that asked to close and has nothing more under way gets a plain close.
+fn leave(request: &Request, refused: Option<Status>, nothing_received: bool) -> Next {
+    if refused.is_none() && nothing_received && !request.head.keep_alive() { Next::Close } else { Next::Linger }
+}
+
+async fn flush(io: &mut dyn Transport, site: &Site, host: &dyn Host) -> io::Result<()> {
+    io.flush(deadline(site, host)).await
+}
+
+fn deadline(site: &Site, host: &dyn Host) -> Instant {
+    host.turn().now + site.timeout
+}

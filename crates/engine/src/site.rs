@@ -1,0 +1,54 @@
+//! What is served and under which rules: the resolved configuration that the engine runs on. It is built before the first
+//! fork and never changes; nothing of the configuration text is looked at while serving.
+
+use std::fmt;
+use std::time::Duration;
+
+use manifold_http::Limits;
+
+use crate::phases::Phases;
+
+/// One server's resolved configuration.
+pub struct Site {
+    /// Value of the `Server` field, such as `Manifold/0.1.0`.
+    pub server: String,
+    /// Longest wait for one receive or send, and for a whole request head (`Timeout`).
+    pub timeout: Duration,
+    /// Whether a connection may carry more than one request (`KeepAlive`).
+    pub keep_alive: bool,
+    /// Longest wait for the next request of a connection (`KeepAliveTimeout`).
+    pub keep_alive_timeout: Duration,
+    /// Requests that may follow the first on a connection (`MaxKeepAliveRequests`); 0 is no limit.
+    pub max_keep_alive_requests: u32,
+    /// Bounds on a request head (`LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`).
+    pub limits: Limits,
+    /// Bytes of a request body that are read before the request is refused with 413 (`LimitRequestBody`).
+    pub limit_request_body: u64,
+    /// What modules do with a request, phase by phase.
+    pub phases: Phases,
+}
+
+/// `LimitRequestBody`'s default since Apache 2.4.54.
+pub const LIMIT_REQUEST_BODY: u64 = 1 << 30;
+
+impl Site {
+    /// Apache's defaults around `phases`.
+    pub fn new(phases: Phases) -> Site {
+        Site {
+            server: concat!("Manifold/", env!("CARGO_PKG_VERSION")).to_owned(),
+            timeout: Duration::from_secs(60),
+            keep_alive: true,
+            keep_alive_timeout: Duration::from_secs(5),
+            max_keep_alive_requests: 100,
+            limits: Limits::default(),
+            limit_request_body: LIMIT_REQUEST_BODY,
+            phases,
+        }
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("server", &self.server).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,66 @@
+//! `core`: from the URL path to a file under `DocumentRoot`, and the default handler that sends it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::request::{Body, Found, Request};
+use manifold_http::{Method, Status};
+use nix::errno::Errno;
+
+use crate::file_cache::FileCache;
+
+/// Adds the module's hooks; `files` is shared with the other modules of the site.
+pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCache>) {
+    let root = document_root.into_os_string().into_encoded_bytes();
+    phases.add(Phase::TranslateName, move |request: &mut Request| translate_name(&root, request));
+    let files = Arc::clone(files);
+    phases.add(Phase::MapToStorage, move |request: &mut Request| map_to_storage(&files, request));
+    phases.add(Phase::Handler, default_handler);
+}
+
+/// `DocumentRoot` and the path, which is normalised and cannot leave it.
+fn translate_name(root: &[u8], request: &mut Request) -> Outcome {
+    request.filename.clear();
+    request.filename.extend_from_slice(root.strip_suffix(b"/").unwrap_or(root));
+    request.filename.extend_from_slice(&request.path);
+    Outcome::Done
+}
+
+fn map_to_storage(files: &FileCache, request: &mut Request) -> Outcome {
+    match files.look_up(&request.filename, request.turn) {
+        // A file has nothing below it, not even its own name with a slash.
+        Ok(Found::File(_)) if request.path.ends_with(b"/") => Outcome::Respond(Status::NOT_FOUND),
+        Ok(found) => {
+            request.found = found;
+            Outcome::Done
+        }
+        Err(error) => Outcome::Respond(status_of(&error)),
+    }
+}
+
+/// The status for a file that cannot be had, as Apache's `ap_directory_walk` chooses it.
+pub(crate) fn status_of(error: &io::Error) -> Status {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT | Errno::ENOTDIR) => Status::NOT_FOUND,
+        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => {
+            log::error!(target: "core", "AH00132: file permissions deny server access or a resource is lacking: {error}");
+            Status::SERVICE_UNAVAILABLE
+        }
+        _ => Status::FORBIDDEN,
+    }
+}
+
+/// Sends the file that was found (Apache's `default_handler`).
+fn default_handler(request: &mut Request) -> Outcome {
+    let Found::File(resource) = &request.found else { return Outcome::Declined };
+    match request.method() {
+        Method::Get | Method::Head => {
+            request.response.body = Body::Resource(Arc::clone(resource));
+            Outcome::Done
+        }
+        Method::Options => Outcome::Respond(Status::OK),
+        _ => Outcome::Respond(Status::METHOD_NOT_ALLOWED),
+    }
+}

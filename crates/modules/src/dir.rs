@@ -1,0 +1,91 @@
+//! `mod_dir`: a directory's index (`DirectoryIndex`), and the slash at the end of its URL.
+
+use std::sync::Arc;
+
+use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::request::{Found, Request};
+use manifold_http::{Method, Status, write_field};
+
+use crate::core::status_of;
+use crate::file_cache::FileCache;
+
+/// Adds the module's hooks; `index` is `DirectoryIndex`, in the order in which names are tried.
+pub fn register(phases: &mut Phases, index: Vec<String>, files: &Arc<FileCache>) {
+    let files = Arc::clone(files);
+    phases.add(Phase::Fixups, move |request: &mut Request| fixup_dir(&index, &files, request));
+}
+
+fn fixup_dir(index: &[String], files: &FileCache, request: &mut Request) -> Outcome {
+    if !matches!(request.found, Found::Directory) {
+        return Outcome::Declined;
+    }
+    if !matches!(request.method(), Method::Get | Method::Head | Method::Options) {
+        return Outcome::Respond(Status::METHOD_NOT_ALLOWED);
+    }
+    if !request.path.ends_with(b"/") {
+        return redirect_to_slash(request);
+    }
+    let directory = request.filename.len();
+    for name in index {
+        request.filename.truncate(directory);
+        request.filename.extend_from_slice(name.as_bytes());
+        match files.look_up(&request.filename, request.turn) {
+            Ok(found @ Found::File(_)) => {
+                request.found = found;
+                return Outcome::Done;
+            }
+            Ok(_) => {}
+            Err(error) if status_of(&error) == Status::NOT_FOUND => {}
+            Err(error) => return Outcome::Respond(status_of(&error)),
+        }
+    }
+    log::error!(
+        target: "autoindex",
+        "[client {}] AH01276: cannot serve directory {}: no matching DirectoryIndex ({}) found",
+        request.peer,
+        String::from_utf8_lossy(&request.filename[..directory]),
+        index.join(",")
+    );
+    Outcome::Respond(Status::FORBIDDEN)
+}
+
+/// Relative links in an index would lead astray without the slash (`DirectorySlash On`).
+fn redirect_to_slash(request: &mut Request) -> Outcome {
+    let mut location = Vec::with_capacity(request.path.len() + 64);
+    if let Some(host) = request.head.host(&request.bytes) {
+        location.extend_from_slice(b"http://");
+        location.extend_from_slice(host);
+    }
+    escape_path(&mut location, &request.path);
+    location.push(b'/');
+    if let Some(query) = request.query() {
+        location.push(b'?');
+        location.extend_from_slice(query);
+    }
+    write_field(&mut request.response.fields, "Location", &location);
+    Outcome::Respond(Status::MOVED_PERMANENTLY)
+}
+
+/// Writes a decoded path as it must stand in a URL (RFC 3986 section 3.3).
+fn escape_path(out: &mut Vec<u8>, path: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in path {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => out.push(byte),
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@' => out.push(byte),
+            _ => out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_cannot_be_split_by_what_a_path_decodes_to() {
+        let mut out = Vec::new();
+        escape_path(&mut out, b"/a b\r\n?#%\xff/c;d");
+        assert_eq!(out, b"/a%20b%0D%0A%3F%23%25%FF/c;d");
+    }
+}

@@ -1,0 +1,646 @@
+//! io_uring made safe: a ring that owns everything the kernel may touch, so that no sequence of calls frees memory or
+//! reuses a descriptor that an operation under way still needs.
+//!
+//! - The ring owns the descriptors ([`Ring::adopt`]); an open one is named by a [`Handle`]. Closing is queued behind the
+//!   operations queued before it, so no operation can meet a descriptor number that was given to something else.
+//! - The ring owns the bytes of a send until its completion arrived.
+//! - Received bytes are lent by [`Ring::next`] until the next call on the ring, then their buffer returns to the kernel.
+//! - A handle has at most one operation of each kind under way.
+//! - A dropped ring cancels what is under way and waits for it; what the kernel does not let go of is leaked, never freed.
+//!
+//! A ring belongs to the thread that made it (it is not `Send`): the kernel is told so (`SINGLE_ISSUER`,
+//! `DEFER_TASKRUN`; Linux 6.1) and runs completion work only inside [`Ring::wait`]. Make it after the fork.
+
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode};
+
+mod buffers;
+#[cfg(test)]
+mod tests;
+
+use buffers::Buffers;
+
+/// How large a ring is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Operations that one call of [`Ring::wait`] submits at once; more are queued and submitted in several steps.
+    pub submissions: u32,
+    /// Completions that fit before the kernel has to keep them aside (it loses none). At least `submissions`.
+    pub completions: u32,
+    /// Buffers for received bytes: a power of two of at most 32768.
+    pub buffers: u16,
+    /// Bytes in each buffer.
+    pub buffer_size: u32,
+}
+
+/// Names a descriptor that the ring owns, from [`Ring::adopt`] until [`Event::Closed`] (or [`Ring::close`] returned
+/// `true`). Later the same number names another descriptor, as indices into a `Vec` do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle(u32);
+
+impl Handle {
+    /// The number, for tables beside the ring's own; small numbers are used first.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The handle with this number. Operations on a handle that names no open descriptor panic.
+    pub fn from_index(index: usize) -> Handle {
+        Handle(u32::try_from(index).expect("fewer than 2^32 descriptors"))
+    }
+}
+
+/// How many times a receive delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shots {
+    /// Once.
+    One,
+    /// Until end of file, an error or [`Ring::stop_receiving`].
+    Many,
+}
+
+/// What is waited for on a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Readable, told each time it becomes so.
+    Readable,
+    /// Writable, told once.
+    Writable,
+}
+
+/// Something that has happened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A connection was accepted, and adopted by the ring.
+    Accepted {
+        /// The listener.
+        listener: Handle,
+        /// The connection, or why there is none.
+        connection: io::Result<Handle>,
+        /// Whether accepting goes on; where not, [`Ring::accept`] has to be called again.
+        more: bool,
+    },
+    /// Bytes arrived; none is end of file.
+    Received {
+        /// The connection.
+        handle: Handle,
+        /// The bytes, lent until the next call on the ring.
+        data: io::Result<&'a [u8]>,
+        /// Whether the receive goes on; where not, [`Ring::receive`] has to be called again.
+        more: bool,
+    },
+    /// All bytes of a send were accepted by the socket, or it failed.
+    Sent {
+        /// The connection.
+        handle: Handle,
+        /// The error, such as `ConnectionReset`, `BrokenPipe` or, where it was stopped, `ECANCELED`.
+        result: io::Result<()>,
+    },
+    /// The descriptor is readable or writable (or in error, which reading or writing will tell).
+    Ready {
+        /// The descriptor.
+        handle: Handle,
+        /// The error of the wait itself, `ECANCELED` where it was stopped.
+        result: io::Result<()>,
+        /// Whether the wait goes on.
+        more: bool,
+    },
+    /// The last operation on a closed handle has ended: its number is free.
+    Closed {
+        /// The handle that is no more.
+        handle: Handle,
+    },
+}
+
+/// Kinds of operations. A completion's user data is the kind and the handle's number, so that a kind and a number name at
+/// most one operation under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Accept = 1,
+    Receive = 2,
+    Send = 4,
+    Poll = 8,
+}
+
+/// User data of operations that report only failures, which concern nobody (a cancellation that came too late).
+const UNHEARD: u64 = 0;
+
+/// Buffers of ended sends kept for the next ones, and the largest capacity worth keeping.
+const SPARES_MAX: usize = 1024;
+const SPARE_CAPACITY_MAX: usize = 64 * 1024;
+
+/// How long a dropped ring waits for the kernel to let go before it leaks what the kernel still holds.
+const DROP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A descriptor and what is under way on it.
+#[derive(Default)]
+struct Entity {
+    /// `None` once it is closing, or vacant.
+    descriptor: Option<OwnedFd>,
+    /// Kinds under way, as bits.
+    under_way: u8,
+    /// Whether a receive is to be repeated until it is stopped.
+    shots_many: bool,
+    /// The receive is not to be repeated where it finds no buffer.
+    stopping: bool,
+    /// The rest of a send that went out in part is not to follow.
+    giving_up: bool,
+    closing: bool,
+    /// The bytes of the send under way, and how many of them were sent. The kernel reads them: never changed or freed
+    /// while `Kind::Send` is under way.
+    outgoing: Vec<u8>,
+    sent: usize,
+}
+
+/// An io_uring instance with its descriptors and buffers. See the module's text.
+pub struct Ring {
+    uring: IoUring,
+    entities: ManuallyDrop<Vec<Entity>>,
+    buffers: ManuallyDrop<Buffers>,
+    vacant: Vec<u32>,
+    /// Operations that did not fit into the submission queue, in order.
+    backlog: VecDeque<Entry>,
+    /// Operations whose last completion is still to come.
+    under_way: usize,
+    /// The buffer lent by the last event.
+    lent: Option<u16>,
+    spares: Vec<Vec<u8>>,
+    /// The kernel takes calls from the thread that made the ring only.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Ring {
+    /// Makes a ring for the calling thread.
+    ///
+    /// # Errors
+    /// `ENOSYS`, `EPERM` or `EACCES` where io_uring is missing or forbidden (seccomp, `kernel.io_uring_disabled`),
+    /// `EINVAL` or `Unsupported` where the kernel is older than 6.1, `ENOMEM` at the limit of locked memory.
+    pub fn new(options: &Options) -> io::Result<Ring> {
+        let uring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .setup_clamp()
+            .setup_cqsize(options.completions.max(options.submissions))
+            .build(options.submissions)?;
+        require(&uring)?;
+        let buffers = Buffers::register(&uring.submitter(), options.buffers, options.buffer_size)?;
+        Ok(Ring {
+            uring,
+            entities: ManuallyDrop::new(Vec::new()),
+            buffers: ManuallyDrop::new(buffers),
+            vacant: Vec::new(),
+            backlog: VecDeque::new(),
+            under_way: 0,
+            lent: None,
+            spares: Vec::new(),
+            _not_send: PhantomData,
+        })
+    }
+
+    /// Takes a descriptor over. A socket may be in non-blocking mode; operations of the ring wait all the same.
+    pub fn adopt(&mut self, descriptor: OwnedFd) -> Handle {
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.entities.push(Entity::default());
+            (self.entities.len() - 1) as u32
+        });
+        self.entities[index as usize].descriptor = Some(descriptor);
+        Handle(index)
+    }
+
+    /// The descriptor itself, for calls the ring has no operation for.
+    ///
+    /// # Panics
+    /// When `handle` names no open descriptor; so do all operations below.
+    pub fn descriptor(&self, handle: Handle) -> BorrowedFd<'_> {
+        self.entities[handle.index()].descriptor.as_ref().expect("the handle names an open descriptor").as_fd()
+    }
+
+    /// Accepts connections from a listener until stopped; accepted sockets are non-blocking and closed on exec.
+    ///
+    /// # Panics
+    /// When it accepts already.
+    pub fn accept(&mut self, listener: Handle) {
+        let fd = self.begin(listener, Kind::Accept);
+        self.push(
+            opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).build(),
+            listener,
+            Kind::Accept,
+        );
+    }
+
+    /// Receives bytes into a buffer of the ring's own.
+    ///
+    /// # Panics
+    /// When a receive is under way.
+    pub fn receive(&mut self, handle: Handle, shots: Shots) {
+        self.begin(handle, Kind::Receive);
+        let entity = &mut self.entities[handle.index()];
+        entity.shots_many = shots == Shots::Many;
+        entity.stopping = false;
+        self.push_receive(handle);
+    }
+
+    /// Whether a receive is under way.
+    pub fn is_receiving(&self, handle: Handle) -> bool {
+        self.entities[handle.index()].under_way & Kind::Receive as u8 != 0
+    }
+
+    /// Sends all of `bytes`; `more` announces that further bytes will follow at once (`MSG_MORE`).
+    ///
+    /// # Panics
+    /// When a send is under way, or `bytes` is empty.
+    pub fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
+        assert!(!bytes.is_empty(), "nothing to send");
+        self.begin(handle, Kind::Send);
+        let entity = &mut self.entities[handle.index()];
+        entity.outgoing = bytes;
+        entity.sent = 0;
+        entity.giving_up = false;
+        self.push_send(handle, more);
+    }
+
+    /// An empty buffer for [`send`](Self::send), with memory where a previous send left some.
+    pub fn spare(&mut self) -> Vec<u8> {
+        self.spares.pop().unwrap_or_default()
+    }
+
+    /// Waits for a descriptor to become ready.
+    ///
+    /// # Panics
+    /// When such a wait is under way.
+    pub fn poll(&mut self, handle: Handle, readiness: Readiness) {
+        let fd = self.begin(handle, Kind::Poll);
+        let (flags, multi) = match readiness {
+            Readiness::Readable => (libc::POLLIN, true),
+            Readiness::Writable => (libc::POLLOUT, false),
+        };
+        self.push(opcode::PollAdd::new(fd, flags as u32).multi(multi).build(), handle, Kind::Poll);
+    }
+
+    /// Ends [`accept`](Self::accept); a last event tells when. Connections accepted until then are still delivered.
+    pub fn stop_accepting(&mut self, listener: Handle) {
+        self.cancel(listener, Kind::Accept);
+    }
+
+    /// Ends a receive; its last event (`ECANCELED`, or bytes that were faster) tells when.
+    pub fn stop_receiving(&mut self, handle: Handle) {
+        self.entities[handle.index()].stopping = true;
+        self.cancel(handle, Kind::Receive);
+    }
+
+    /// Gives up a send, of which any part may have gone out; [`Event::Sent`] tells when.
+    pub fn stop_sending(&mut self, handle: Handle) {
+        self.entities[handle.index()].giving_up = true;
+        self.cancel(handle, Kind::Send);
+    }
+
+    /// Closes a descriptor: receives and waits under way end, a send under way is still carried through (see
+    /// [`stop_sending`](Self::stop_sending)). No event but [`Event::Closed`] follows.
+    ///
+    /// Returns `true` when nothing was under way: the handle is gone at once and no event follows.
+    pub fn close(&mut self, handle: Handle) -> bool {
+        for kind in [Kind::Accept, Kind::Receive, Kind::Poll] {
+            self.cancel(handle, kind);
+        }
+        let entity = &mut self.entities[handle.index()];
+        let descriptor = entity.descriptor.take().expect("the handle names an open descriptor");
+        entity.closing = true;
+        let close = opcode::Close::new(Fd(descriptor.into_raw_fd())).build();
+        self.queue(close.user_data(UNHEARD).flags(Flags::SKIP_SUCCESS));
+        self.vacate(handle)
+    }
+
+    /// Submits what was queued and waits until something has happened, at most for `timeout`.
+    ///
+    /// # Errors
+    /// Only what makes the ring unusable; a signal or a passed timeout is no error.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.reclaim();
+        while !self.backlog.is_empty() {
+            self.refill();
+            if !self.backlog.is_empty() && !self.enter(0, None)? {
+                break;
+            }
+        }
+        let want = usize::from(self.uring.completion().is_empty());
+        self.enter(want, timeout)?;
+        Ok(())
+    }
+
+    /// The next thing that has happened; `None` when it is time to [`wait`](Self::wait).
+    pub fn next(&mut self) -> Option<Event<'_>> {
+        self.reclaim();
+        loop {
+            let completion = self.uring.completion().next()?;
+            if let Some(report) = self.digest(&completion) {
+                return Some(self.tell(report));
+            }
+        }
+    }
+}
+
+/// A completion as it concerns the caller, without the borrow of [`Event`].
+enum Report {
+    Accepted(Handle, io::Result<Handle>, bool),
+    Received(Handle, io::Result<Option<(u16, usize)>>, bool),
+    Sent(Handle, io::Result<()>),
+    Ready(Handle, io::Result<()>, bool),
+    Closed(Handle),
+}
+
+impl Ring {
+    fn tell(&self, report: Report) -> Event<'_> {
+        match report {
+            Report::Accepted(listener, connection, more) => Event::Accepted { listener, connection, more },
+            Report::Received(handle, data, more) => {
+                let data = data.map(|filled| filled.map_or(&[][..], |(id, len)| self.buffers.bytes(id, len)));
+                Event::Received { handle, data, more }
+            }
+            Report::Sent(handle, result) => Event::Sent { handle, result },
+            Report::Ready(handle, result, more) => Event::Ready { handle, result, more },
+            Report::Closed(handle) => Event::Closed { handle },
+        }
+    }
+
+    /// Brings the books up to date; `None` where the completion concerns nobody.
+    fn digest(&mut self, completion: &cqueue::Entry) -> Option<Report> {
+        let (data, flags) = (completion.user_data(), completion.flags());
+        if data == UNHEARD {
+            return None;
+        }
+        let handle = Handle(data as u32);
+        let result = match completion.result() {
+            error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
+            value => Ok(value as usize),
+        };
+        let more = cqueue::more(flags);
+        match data >> 32 {
+            kind if kind == Kind::Accept as u64 => self.digest_accept(handle, result, more),
+            kind if kind == Kind::Receive as u64 => {
+                self.digest_receive(handle, result, cqueue::buffer_select(flags), more)
+            }
+            kind if kind == Kind::Send as u64 => self.digest_send(handle, result),
+            _ => self.digest_poll(handle, result, more),
+        }
+    }
+
+    fn digest_accept(&mut self, listener: Handle, result: io::Result<usize>, more: bool) -> Option<Report> {
+        // SAFETY: the kernel made this descriptor for this completion; nobody else knows of it.
+        let accepted = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
+        if !more {
+            self.end(listener, Kind::Accept);
+        }
+        if self.entities[listener.index()].closing {
+            // The listener is being closed: a connection that was accepted meanwhile is dropped, as its backlog is.
+            return (!more && self.vacate(listener)).then_some(Report::Closed(listener));
+        }
+        let connection = accepted.map(|descriptor| self.adopt(descriptor));
+        Some(Report::Accepted(listener, connection, more))
+    }
+
+    fn digest_receive(
+        &mut self,
+        handle: Handle,
+        result: io::Result<usize>,
+        buffer: Option<u16>,
+        more: bool,
+    ) -> Option<Report> {
+        if let Some(id) = buffer {
+            self.buffers.taken(id);
+            self.lent = Some(id);
+        }
+        let closing = self.entities[handle.index()].closing;
+        let no_buffer = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::ENOBUFS));
+        if no_buffer && !more && !closing && !self.entities[handle.index()].stopping {
+            // Submitted with the next `wait`, by when the buffers of the completions before this one have come back.
+            self.push_receive(handle);
+            return None;
+        }
+        if !more {
+            self.end(handle, Kind::Receive);
+        }
+        if closing {
+            self.reclaim();
+            return (!more && self.vacate(handle)).then_some(Report::Closed(handle));
+        }
+        let data = result.map(|len| buffer.map(|id| (id, len)));
+        Some(Report::Received(handle, data, more))
+    }
+
+    fn digest_send(&mut self, handle: Handle, result: io::Result<usize>) -> Option<Report> {
+        let entity = &mut self.entities[handle.index()];
+        if let Ok(sent) = &result {
+            entity.sent += sent;
+            if entity.sent < entity.outgoing.len() && *sent > 0 && !entity.giving_up && !entity.closing {
+                self.push_send(handle, false);
+                return None;
+            }
+        }
+        self.end(handle, Kind::Send);
+        let entity = &mut self.entities[handle.index()];
+        let complete = entity.sent == entity.outgoing.len();
+        let outgoing = std::mem::take(&mut entity.outgoing);
+        self.keep_spare(outgoing);
+        if self.entities[handle.index()].closing {
+            return self.vacate(handle).then_some(Report::Closed(handle));
+        }
+        let result = match result {
+            Ok(_) if complete => Ok(()),
+            Ok(_) => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+            Err(error) => Err(error),
+        };
+        Some(Report::Sent(handle, result))
+    }
+
+    fn digest_poll(&mut self, handle: Handle, result: io::Result<usize>, more: bool) -> Option<Report> {
+        if !more {
+            self.end(handle, Kind::Poll);
+        }
+        if self.entities[handle.index()].closing {
+            return (!more && self.vacate(handle)).then_some(Report::Closed(handle));
+        }
+        Some(Report::Ready(handle, result.map(drop), more))
+    }
+
+    /// Notes that an operation starts.
+    fn begin(&mut self, handle: Handle, kind: Kind) -> Fd {
+        let fd = Fd(self.descriptor(handle).as_raw_fd());
+        let entity = &mut self.entities[handle.index()];
+        assert!(entity.under_way & kind as u8 == 0, "an operation of this kind is under way on the handle");
+        entity.under_way |= kind as u8;
+        self.under_way += 1;
+        fd
+    }
+
+    fn end(&mut self, handle: Handle, kind: Kind) {
+        let entity = &mut self.entities[handle.index()];
+        debug_assert!(entity.under_way & kind as u8 != 0);
+        entity.under_way &= !(kind as u8);
+        self.under_way -= 1;
+    }
+
+    /// Frees the number of a closing handle once nothing is under way on it; whether it did.
+    fn vacate(&mut self, handle: Handle) -> bool {
+        let entity = &mut self.entities[handle.index()];
+        if entity.under_way != 0 {
+            return false;
+        }
+        *entity = Entity::default();
+        self.vacant.push(handle.0);
+        true
+    }
+
+    fn push_receive(&mut self, handle: Handle) {
+        let fd = Fd(self.descriptor(handle).as_raw_fd());
+        let entry = if self.entities[handle.index()].shots_many {
+            opcode::RecvMulti::new(fd, buffers::GROUP).build()
+        } else {
+            opcode::Recv::new(fd, std::ptr::null_mut(), 0).buf_group(buffers::GROUP).build().flags(Flags::BUFFER_SELECT)
+        };
+        self.push(entry, handle, Kind::Receive);
+    }
+
+    fn push_send(&mut self, handle: Handle, more: bool) {
+        let fd = Fd(self.descriptor(handle).as_raw_fd());
+        let entity = &self.entities[handle.index()];
+        let rest = &entity.outgoing[entity.sent..];
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL | if more { libc::MSG_MORE } else { 0 };
+        let len = u32::try_from(rest.len()).unwrap_or(i32::MAX as u32);
+        self.push(opcode::Send::new(fd, rest.as_ptr(), len).flags(flags).build(), handle, Kind::Send);
+    }
+
+    fn push(&mut self, entry: Entry, handle: Handle, kind: Kind) {
+        self.queue(entry.user_data(user_data(handle, kind)));
+    }
+
+    fn queue(&mut self, entry: Entry) {
+        if !self.backlog.is_empty() || !self.try_push(&entry) {
+            self.backlog.push_back(entry);
+        }
+    }
+
+    fn try_push(&mut self, entry: &Entry) -> bool {
+        // SAFETY: the entry was built in this file and is one of: accept, poll, cancel and close, which name no memory; a
+        // receive into the registered buffers, which outlive the ring's last operation (`Drop`); a send, whose bytes lie in
+        // the heap memory of `Entity::outgoing`, neither changed nor freed before the completion (`digest_send`, `Drop`);
+        // growth of `entities` moves the `Vec` but not its heap memory.
+        unsafe { self.uring.submission().push(entry) }.is_ok()
+    }
+
+    fn refill(&mut self) {
+        while let Some(entry) = self.backlog.pop_front() {
+            if !self.try_push(&entry) {
+                self.backlog.push_front(entry);
+                return;
+            }
+        }
+    }
+
+    fn cancel(&mut self, handle: Handle, kind: Kind) {
+        if self.entities[handle.index()].under_way & kind as u8 != 0 {
+            let entry = opcode::AsyncCancel::new(user_data(handle, kind)).build();
+            self.queue(entry.user_data(UNHEARD).flags(Flags::SKIP_SUCCESS));
+        }
+    }
+
+    /// Gives the lent buffer back to the kernel.
+    fn reclaim(&mut self) {
+        if let Some(id) = self.lent.take() {
+            self.buffers.give_back(id);
+        }
+    }
+
+    /// Enters the kernel. `false` when it has to be emptied of completions first.
+    fn enter(&self, want: usize, timeout: Option<Duration>) -> io::Result<bool> {
+        let spec = timeout.map(|timeout| Timespec::new().sec(timeout.as_secs()).nsec(timeout.subsec_nanos()));
+        let mut args = SubmitArgs::new();
+        if let Some(spec) = &spec {
+            args = args.timespec(spec);
+        }
+        match self.uring.submitter().submit_with_args(want, &args) {
+            Ok(_) => Ok(true),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ETIME | libc::EINTR) => Ok(true),
+                Some(libc::EBUSY | libc::EAGAIN) => Ok(false),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        if self.spares.len() < SPARES_MAX && bytes.capacity() <= SPARE_CAPACITY_MAX {
+            bytes.clear();
+            self.spares.push(bytes);
+        }
+    }
+
+    /// Ends all operations and waits for their completions; `false` when the kernel did not let go in time.
+    fn quiesce(&mut self) -> bool {
+        for index in 0..self.entities.len() {
+            // Nothing is started again from here on.
+            self.entities[index].closing = true;
+            self.entities[index].giving_up = true;
+            for kind in [Kind::Accept, Kind::Receive, Kind::Send, Kind::Poll] {
+                self.cancel(Handle(index as u32), kind);
+            }
+        }
+        let until = Instant::now() + DROP_PATIENCE;
+        while self.under_way > 0 && Instant::now() < until {
+            if self.wait(Some(Duration::from_millis(10))).is_err() {
+                return false;
+            }
+            while self.next().is_some() {}
+        }
+        self.under_way == 0
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.quiesce() && self.uring.submitter().unregister_buf_ring(buffers::GROUP).is_ok() {
+            // SAFETY: neither field is used again; no operation is under way, so the kernel uses neither the bytes of sends
+            // nor the buffers.
+            unsafe {
+                ManuallyDrop::drop(&mut self.entities);
+                ManuallyDrop::drop(&mut self.buffers);
+            }
+        }
+    }
+}
+
+fn user_data(handle: Handle, kind: Kind) -> u64 {
+    u64::from(handle.0) | (kind as u64) << 32
+}
+
+/// Refuses a kernel that lacks what this file relies on.
+fn require(uring: &IoUring) -> io::Result<()> {
+    let parameters = uring.params();
+    let mut probe = Probe::new();
+    uring.submitter().register_probe(&mut probe)?;
+    let codes = [
+        opcode::Accept::CODE,
+        opcode::Recv::CODE,
+        opcode::Send::CODE,
+        opcode::PollAdd::CODE,
+        opcode::AsyncCancel::CODE,
+        opcode::Close::CODE,
+    ];
+    let complete = parameters.is_feature_nodrop()
+        && parameters.is_feature_ext_arg()
+        && parameters.is_feature_fast_poll()
+        && parameters.is_feature_skip_cqe_on_success()
+        && parameters.is_feature_submit_stable()
+        && codes.iter().all(|code| probe.is_supported(*code));
+    if complete { Ok(()) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
+}
