@@ -4,7 +4,7 @@
 //! - The ring owns the descriptors ([`Ring::adopt`]); an open one is named by a [`Handle`]. Closing is queued behind the
 //!   operations queued before it, so no operation can meet a descriptor number that was given to something else.
 //! - The ring owns the bytes of a send until its completion arrived.
-//! - Received bytes are lent by [`Ring::next`] until the next call on the ring, then their buffer returns to the kernel.
+//! - Received bytes are lent by [`Ring::next_event`] until the next call on the ring, then their buffer returns to the kernel.
 //! - A handle has at most one operation of each kind under way.
 //! - A dropped ring cancels what is under way and waits for it; what the kernel does not let go of is leaked, never freed.
 //!
@@ -339,7 +339,7 @@ impl Ring {
     }
 
     /// The next thing that has happened; `None` when it is time to [`wait`](Self::wait).
-    pub fn next(&mut self) -> Option<Event<'_>> {
+    pub fn next_event(&mut self) -> Option<Event<'_>> {
         self.reclaim();
         loop {
             let completion = self.uring.completion().next()?;
@@ -600,7 +600,7 @@ impl Ring {
             if self.wait(Some(Duration::from_millis(10))).is_err() {
                 return false;
             }
-            while self.next().is_some() {}
+            while self.next_event().is_some() {}
         }
         self.under_way == 0
     }

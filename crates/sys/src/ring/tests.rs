@@ -39,7 +39,7 @@ enum Seen {
 /// The next event, waited for. Every event these tests wait for is sure to come: a hang is the failure.
 fn next(ring: &mut Ring) -> Seen {
     loop {
-        if let Some(event) = ring.next() {
+        if let Some(event) = ring.next_event() {
             return match event {
                 Event::Accepted { connection, .. } => Seen::Accepted(connection.unwrap()),
                 Event::Received { handle, data: Ok(data), more } => Seen::Received(handle, data.to_vec(), more),
@@ -90,7 +90,7 @@ fn a_receive_waits_for_bytes_on_a_non_blocking_socket() {
     let (handle, mut peer) = pair(&mut ring);
     ring.receive(handle, Shots::One);
     ring.wait(Some(Duration::ZERO)).unwrap();
-    assert!(ring.next().is_none(), "nothing was sent yet");
+    assert!(ring.next_event().is_none(), "nothing was sent yet");
     peer.write_all(b"late").unwrap();
     assert_eq!(next(&mut ring), Seen::Received(handle, b"late".to_vec(), false));
     assert!(!ring.is_receiving(handle));
@@ -170,7 +170,7 @@ fn a_stopped_send_gives_its_memory_back_only_then() {
     let (handle, _peer) = pair(&mut ring);
     ring.send(handle, pattern(4_000_000), false);
     ring.wait(Some(Duration::ZERO)).unwrap();
-    assert!(ring.next().is_none());
+    assert!(ring.next_event().is_none());
     ring.stop_sending(handle);
     assert_eq!(next(&mut ring), Seen::Sent(handle, Some(libc::ECANCELED)));
 }
@@ -255,7 +255,7 @@ fn a_listener_delivers_many_connections_and_can_be_stopped() {
     ring.stop_accepting(listening);
     loop {
         ring.wait(None).unwrap();
-        if let Some(Event::Accepted { connection, more, .. }) = ring.next() {
+        if let Some(Event::Accepted { connection, more, .. }) = ring.next_event() {
             assert_eq!(connection.unwrap_err().raw_os_error(), Some(libc::ECANCELED));
             assert!(!more);
             break;
@@ -280,13 +280,14 @@ fn readiness_is_told_once_for_writing_and_often_for_reading() {
 
 #[test]
 fn a_ring_dropped_with_operations_under_way_lets_go_of_everything() {
+    let bytes = pattern(1_000_000);
     for _ in 0..20 {
         let Some(mut ring) = ring(&OPTIONS) else { return };
         let mut peers = Vec::new();
         for index in 0..30 {
             let (handle, peer) = pair(&mut ring);
             ring.receive(handle, if index % 2 == 0 { Shots::Many } else { Shots::One });
-            ring.send(handle, pattern(1_000_000), false);
+            ring.send(handle, bytes.clone(), false);
             ring.poll(handle, Readiness::Writable);
             if index % 3 == 0 {
                 ring.close(handle);
@@ -295,7 +296,7 @@ fn a_ring_dropped_with_operations_under_way_lets_go_of_everything() {
         }
         ring.wait(Some(Duration::ZERO)).unwrap();
         let (unsubmitted, peer) = pair(&mut ring);
-        ring.send(unsubmitted, pattern(100), false);
+        ring.send(unsubmitted, bytes.clone(), false);
         peers.push(peer);
         drop(ring);
         for mut peer in peers {
