@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What every thread of a run does. Prepared once; nothing in it changes while the load runs, except the tickets.
+/// What every thread of a run does: prepared once; nothing in it changes while the load runs, except the tickets.
 #[derive(Debug)]
 pub struct Plan {
     /// Where to connect; further addresses are tried only while no answer has come from an earlier one.
@@ -19,8 +19,10 @@ pub struct Plan {
     pub head_request: bool,
     /// Connections kept busy by this plan, over all threads.
     pub connections: usize,
-    /// Whether an answer leaves its connection open for the next request, and how its end is found.
-    pub reuse: Reuse,
+    /// Whether the next request follows on the same connection where the answer allows it.
+    pub keep_alive: bool,
+    /// What ends an answer whose connection is not kept.
+    pub end: AnswerEnd,
     /// When to stop.
     pub stop: Stop,
     /// Load before the measured window.
@@ -33,15 +35,14 @@ pub struct Plan {
     pub connect_pause: Duration,
 }
 
-/// How the end of an answer is found and what happens to its connection then.
+/// What ends an answer whose connection is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reuse {
-    /// The next request follows on the same connection where the answer allows it.
-    KeepAlive,
-    /// The answer ends where its framing says; then the server is given the time to close before the next connection is opened.
+pub enum AnswerEnd {
+    /// Its framing (length or chunks). The server is then given the time to close before the next connection is opened.
+    Framing,
+    /// The server's close, whatever the framing says, as ab measures. Here a connection is kept only if the answer says so in words,
+    /// since ab sends HTTP/1.0 requests.
     Close,
-    /// The answer ends when the server closes, whatever its framing says (as ab measures without `-k`).
-    UntilClose,
 }
 
 /// When a run ends: at the first of both.

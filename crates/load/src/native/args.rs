@@ -156,7 +156,7 @@ fn check(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn text(error: lexopt::Error) -> String {
+fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 

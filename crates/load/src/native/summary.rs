@@ -1,0 +1,82 @@
+//! A [`Report`] as text for a terminal.
+
+use std::fmt::Write;
+
+use crate::report::{Report, Summary};
+
+/// The whole text, line ends included.
+pub fn render(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _infallible = write_all(&mut text, report);
+    text
+}
+
+fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
+    let config = &report.config;
+    let kept = if config.keep_alive { "kept alive" } else { "one request each" };
+    let threads = if config.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", config.threads) };
+    writeln!(out, "{} at {}: {} connections, {kept}, {threads}", config.url, config.address, config.connections)?;
+    writeln!(out)?;
+    let window = format!("{:.3} s", report.seconds);
+    writeln!(out, "Requests    {:>12.1} /s   {} completed in {window}", report.requests_per_second, report.completed)?;
+    let megabytes = report.bytes.received as f64 / 1e6 / report.seconds.max(f64::MIN_POSITIVE);
+    writeln!(out, "Received    {megabytes:>12.2} MB/s {} body bytes", report.bytes.body)?;
+    write_summary(out, "Latency", report.latency_us.as_ref())?;
+    if report.connect.opened > 0 {
+        write_summary(out, "Connecting", report.connect.latency_us.as_ref())?;
+        writeln!(out, "Connections {:>12}      opened in the window", report.connect.opened)?;
+    }
+    write_trouble(out, report)?;
+    let generator = &report.generator;
+    let per_request = (generator.user_s + generator.system_s) * 1e6 / report.completed.max(1) as f64;
+    writeln!(
+        out,
+        "Generator   {:>11.0} %    of a CPU in its busiest thread; {per_request:.2} us CPU a request ({:.2} s user, {:.2} s system)",
+        generator.cpu_share_max_thread * 100.0,
+        generator.user_s,
+        generator.system_s,
+    )?;
+    for flag in &report.flags {
+        writeln!(out, "WARNING: {}", flag.meaning())?;
+    }
+    Ok(())
+}
+
+fn write_summary(out: &mut String, name: &str, summary: Option<&Summary>) -> std::fmt::Result {
+    let Some(s) = summary else { return Ok(()) };
+    let Summary { min, mean, p50, p90, p99, p99_9, max } = s;
+    writeln!(
+        out,
+        "{name:<11} {:>12} us   p90 {p90:.0}, p99 {p99:.0}, p99.9 {p99_9:.0}, max {max:.0}, min {min:.0}, mean {mean:.1} us",
+        format!("p50 {p50:.0}")
+    )
+}
+
+fn write_trouble(out: &mut String, report: &Report) -> std::fmt::Result {
+    let errors = &report.errors;
+    let classes = [
+        ("connect", errors.connect),
+        ("receive", errors.receive),
+        ("write", errors.write),
+        ("timeout", errors.timeout),
+        ("length", errors.length),
+        ("closed while reused", errors.closed_reused),
+        ("exceptions", errors.exceptions),
+        ("wrong status", report.wrong_status),
+        ("wrong length", report.wrong_length),
+    ];
+    let present: Vec<String> =
+        classes.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+    if !present.is_empty() {
+        writeln!(out, "Trouble     {}", present.join(", "))?;
+    }
+    if report.unfinished.count > 0 {
+        let longest = report.unfinished.max_age_us;
+        writeln!(out, "Unfinished  {:>12}      at the end, the oldest after {longest:.0} us", report.unfinished.count)?;
+    }
+    if report.unserved_connections > 0 {
+        writeln!(out, "Unserved    {:>12}      connections never got an answer", report.unserved_connections)?;
+    }
+    Ok(())
+}
