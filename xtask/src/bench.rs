@@ -74,7 +74,9 @@ fn count(program: &str, scenario: &str, rounds: u64, folder: &Path) -> Result<u6
     let file: PathBuf = folder.join(format!("{scenario}.{rounds}.callgrind"));
     let out = format!("--callgrind-out-file={}", file.display());
     let rounds = rounds.to_string();
-    Run::new("valgrind", ["--quiet", "--tool=callgrind", &out, program, scenario, &rounds]).output()?;
+    let run = Run::new("valgrind", ["--quiet", "--tool=callgrind", &out, program, scenario, &rounds]);
+    // Time stamps in logs are rendered in the machine's time zone, and some zones have longer tables than others.
+    run.env("TZ", "UTC").output()?;
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     instructions(&text).with_context(|| format!("no total in {}", file.display()))
 }
