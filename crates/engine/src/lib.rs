@@ -2,6 +2,9 @@
 //!
 //! [`serve::serve`] is the life of a request; [`phases`] lists what happens to it; [`transport`] is the seam to the
 //! process model below. The engine knows no sockets, no threads and no clock.
+//!
+//! Levels in the log: Apache's `notice` is `log::info!`, its `info` is `log::debug!`, its `debug` is `log::trace!`; the
+//! target is the Apache module's name.
 #![forbid(unsafe_code)]
 
 pub mod memory;

@@ -101,7 +101,7 @@ async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request
             }
             Ok(None) => {}
             Err(error) => {
-                log::info!(target: "core", "[client {}] AH00566: request failed: {error}", request.peer);
+                log::debug!(target: "core", "[client {}] AH00566: request failed: {error}", request.peer);
                 request.refuse(manifold_http::request_line_of(io.received()));
                 return Ok(Head::Refused(error.status()));
             }

@@ -219,8 +219,8 @@ mod tests {
             let items = Format::parse(text).map(|format| format.0.len());
             assert_eq!(items, expected.map_err(str::to_owned), "{text}");
         };
-        check(COMMON, Ok(14));
-        check(COMBINED, Ok(19));
+        check(COMMON, Ok(13));
+        check(COMBINED, Ok(18));
         check("100%%", Ok(1));
         check("plain", Ok(1));
         check("", Ok(0));

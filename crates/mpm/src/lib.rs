@@ -1,7 +1,23 @@
 //! The multi-processing modules: how many processes, how many threads in each, how many connections a thread holds, and
 //! who waits. The protocol is the engine's; an MPM decides only where a connection's future runs and what waiting means.
+//!
+//! [`server::Server`] is the way in. The parent (`parent`) forks children, which all begin in [`child::run`] and go on in
+//! the `child_main` of their model: `prefork`, `worker`, `event`, `percore`.
 #![forbid(unsafe_code)]
 
+mod blocking;
+mod buffer;
+pub mod child;
+pub mod clock;
+mod event;
 pub mod generation;
 pub mod limits;
+mod messages;
+mod nonblocking;
+pub mod parent;
+mod percore;
+mod prefork;
 pub mod scoreboard;
+pub mod server;
+pub mod spare;
+mod worker;

@@ -152,11 +152,19 @@ impl ServerSlot<'_> {
         self.words[Self::STATE].store(state as u64, Ordering::Relaxed);
     }
 
-    /// Publishes the numbers of open, parked (idle or slow) and lingering connections, as its listener counts them.
-    pub fn set_connections(&self, open: u64, parked: u64, lingering: u64) {
-        self.words[Self::OPEN].store(open, Ordering::Relaxed);
-        self.words[Self::PARKED].store(parked, Ordering::Relaxed);
-        self.words[Self::LINGERING].store(lingering, Ordering::Relaxed);
+    /// Counts connections that were accepted (1) or closed (-1). All threads of the child may count.
+    pub fn add_open(&self, n: i64) {
+        self.words[Self::OPEN].fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// Counts connections that began (1) or ended (-1) to linger.
+    pub fn add_lingering(&self, n: i64) {
+        self.words[Self::LINGERING].fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// Publishes how many connections are parked, idle or slow.
+    pub fn set_parked(&self, n: u64) {
+        self.words[Self::PARKED].store(n, Ordering::Relaxed);
     }
 
     /// Open, parked and lingering connections.
@@ -166,7 +174,9 @@ impl ServerSlot<'_> {
     }
 
     fn clear_connections(&self) {
-        self.set_connections(0, 0, 0);
+        for word in [Self::OPEN, Self::PARKED, Self::LINGERING] {
+            self.words[word].store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,0 +1,218 @@
+//! Waiting as a blocking call: the transport of prefork and worker, and the life of a connection that holds its thread.
+
+use std::future::Future;
+use std::io::{self, IoSlice, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use manifold_engine::out::{Front, OutQueue};
+use manifold_engine::serve::{Conn, serve};
+use manifold_engine::site::Site;
+use manifold_engine::transport::{Activity, Host, Next, Transport, Turn};
+use manifold_sys::socket::{self, Flags};
+
+use crate::buffer::ReadBuffer;
+use crate::clock;
+use crate::scoreboard::{Status, WorkerSlot};
+
+/// After a half-close: longest wait for each piece the client still sends, and for all of them (Apache's
+/// `SECONDS_TO_LINGER` and `MAX_SECS_TO_LINGER`).
+pub const LINGER_READ: Duration = Duration::from_secs(2);
+/// See [`LINGER_READ`].
+pub const LINGER_TOTAL: Duration = Duration::from_secs(30);
+
+/// Pieces of memory that one call sends.
+pub const GATHER_MAX: usize = 8;
+
+/// Serves one connection to its end on the calling thread.
+pub fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    inherited: Duration,
+    site: &Site,
+    host: &BlockingHost<'_>,
+) {
+    host.worker.count_connection();
+    clock::tick();
+    let mut io = BlockingTransport::new(stream, inherited);
+    let mut conn = Conn::new(peer);
+    loop {
+        match block_on(serve(&mut io, &mut conn, site, host)) {
+            Ok(Next::KeepAlive) => {
+                host.activity(Activity::KeepAlive);
+                io.in_buffer.release();
+                let by = host.turn().now + site.keep_alive_timeout;
+                if !matches!(io.fill_by(by), Ok(1..)) {
+                    break;
+                }
+            }
+            Ok(Next::Linger) => {
+                host.activity(Activity::Closing);
+                return io.linger();
+            }
+            Ok(Next::Close) | Err(_) => break,
+        }
+    }
+    host.activity(Activity::Closing);
+}
+
+/// Polls a future whose every wait blocks inside, so that it is ready at once.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("a blocking transport is never pending"),
+    }
+}
+
+/// The process around a thread that serves one connection at a time.
+#[derive(Debug)]
+pub struct BlockingHost<'a> {
+    /// The thread's place in the scoreboard.
+    pub worker: WorkerSlot<'a>,
+    /// Set when the child shall end gracefully; `None` where a signal flag says so.
+    pub draining: Option<&'a AtomicBool>,
+}
+
+impl Host for BlockingHost<'_> {
+    fn turn(&self) -> Turn {
+        clock::turn()
+    }
+
+    fn activity(&self, activity: Activity) {
+        self.worker.set_status(Status::Doing(activity));
+    }
+
+    fn served(&self, bytes: u64) {
+        self.worker.count_request(bytes);
+    }
+
+    fn draining(&self) -> bool {
+        self.draining.map_or_else(manifold_sys::signal::was_asked, |flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+/// A blocking socket. Receives and sends are bounded by SO_RCVTIMEO and SO_SNDTIMEO, which the socket inherited from its
+/// listener and which are set anew only when a wait of another length begins.
+#[derive(Debug)]
+pub struct BlockingTransport {
+    stream: TcpStream,
+    in_buffer: ReadBuffer,
+    out: OutQueue,
+    receive_timeout: Duration,
+}
+
+impl BlockingTransport {
+    /// `inherited` is the timeout of receives that the listener passed on.
+    pub fn new(stream: TcpStream, inherited: Duration) -> BlockingTransport {
+        BlockingTransport { stream, in_buffer: ReadBuffer::new(), out: OutQueue::new(), receive_timeout: inherited }
+    }
+
+    fn fill_by(&mut self, by: Instant) -> io::Result<usize> {
+        loop {
+            let left = by.saturating_duration_since(clock::turn().now);
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.bound_receive(left)?;
+            let result = self.in_buffer.read_from(&self.stream);
+            clock::tick();
+            match result {
+                Ok((n, _)) => return Ok(n),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sets the socket's timeout where it is not near enough already: within a sixteenth of the wait.
+    fn bound_receive(&mut self, left: Duration) -> io::Result<()> {
+        if self.receive_timeout.abs_diff(left) > left / 16 {
+            self.stream.set_read_timeout(Some(left))?;
+            self.receive_timeout = left;
+        }
+        Ok(())
+    }
+
+    fn flush_all(&mut self) -> io::Result<()> {
+        loop {
+            let result = send_front(&self.stream, &self.out);
+            match result {
+                Ok(Some(n)) => {
+                    self.out.advance(n);
+                    if self.out.is_empty() {
+                        return Ok(());
+                    }
+                    // The peer took a part only: time has passed.
+                    clock::tick();
+                }
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Half-closes, then drops what the client still sends until it closes as well, for a bounded time.
+    fn linger(self) {
+        if self.stream.shutdown(Shutdown::Write).is_err() || self.stream.set_read_timeout(Some(LINGER_READ)).is_err() {
+            return;
+        }
+        let until = Instant::now() + LINGER_TOTAL;
+        let mut drop_here = [0; 4096];
+        while Instant::now() < until && matches!((&self.stream).read(&mut drop_here), Ok(1..)) {}
+    }
+}
+
+impl Transport for BlockingTransport {
+    fn received(&self) -> &[u8] {
+        self.in_buffer.received()
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.in_buffer.consume(n);
+    }
+
+    fn poll_fill(&mut self, _: &mut Context<'_>, by: Instant) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.fill_by(by))
+    }
+
+    fn outgoing(&mut self) -> &mut OutQueue {
+        &mut self.out
+    }
+
+    /// Each send is bounded by the socket's own timeout, so that `by` moves on as long as the peer takes something.
+    fn poll_flush(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<io::Result<()>> {
+        Poll::Ready(self.flush_all())
+    }
+}
+
+/// One call that sends from the front of `out`: send, writev or sendfile; `None` where nothing is left.
+///
+/// # Errors
+/// The call's error; `UnexpectedEof` when a file became shorter than was announced.
+pub fn send_front(stream: &impl AsFd, out: &OutQueue) -> io::Result<Option<u64>> {
+    match out.front() {
+        Front::Empty => Ok(None),
+        Front::Memory => {
+            let mut slices = [IoSlice::new(&[]); GATHER_MAX];
+            let (filled, more) = out.gather(&mut slices);
+            let flags = if more { Flags::MoreFollows } else { Flags::None };
+            socket::send(stream, &slices[..filled], flags).map(|n| Some(n as u64))
+        }
+        Front::File(file, range) => {
+            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let mut offset = i64::try_from(range.start).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+            match nix::sys::sendfile::sendfile64(stream.as_fd(), file.as_fd(), Some(&mut offset), length)? {
+                0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")),
+                n => Ok(Some(n as u64)),
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What every child does first, whatever its model: who it is, which signals reach it, and how it tells why it ended.
+
+use std::io;
+
+use manifold_engine::transport::Activity;
+use manifold_sys::privileges;
+use manifold_sys::signal::{self, Signal};
+use nix::errno::Errno;
+
+use crate::generation::Child;
+use crate::limits::Model;
+use crate::scoreboard::{ServerState, Status};
+use crate::{event, percore, prefork, worker};
+
+/// Exit status of a child that ended because it was asked to, or had served enough.
+pub const EXIT_WELL: u8 = 0;
+/// Exit status of a child that lacks a resource (Apache's `APEXIT_CHILDSICK`): the parent stops growing so fast.
+pub const EXIT_SICK: u8 = 7;
+/// Exit status of a child that can never work (Apache's `APEXIT_CHILDFATAL`): the parent gives up.
+pub const EXIT_FATAL: u8 = 15;
+
+/// Runs a freshly forked child to its end.
+pub fn run(child: &Child<'_>) -> u8 {
+    if let Err(error) = settle(child) {
+        log::error!(target: "unixd", "AH02159: a child cannot take up its identity: {error}");
+        return EXIT_FATAL;
+    }
+    let status = serve(child);
+    child.server().set_state(ServerState::Quiescing);
+    status
+}
+
+/// The four shapes.
+pub(crate) fn serve(child: &Child<'_>) -> u8 {
+    for thread in 0..child.generation.scoreboard.threads() {
+        child.worker(thread).set_status(Status::Doing(Activity::Ready));
+    }
+    match child.generation.limits.model {
+        Model::Prefork => prefork::child_main(child),
+        Model::Worker => worker::child_main(child),
+        Model::Event => event::child_main(child),
+        Model::Percore => percore::child_main(child),
+    }
+}
+
+/// Gives up privileges, and sees to it that the child ends with its parent. Of the signals only TERM ends a child; USR1
+/// asks it to finish (each model collects it in its own way); all others are the parent's business.
+fn settle(child: &Child<'_>) -> io::Result<()> {
+    if let Some(identity) = &child.generation.identity {
+        privileges::drop_to(identity)?;
+    }
+    signal::on_parent_death(Signal::SIGTERM)?;
+    let mut blocked = vec![Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGUSR2];
+    if child.generation.limits.model != Model::Prefork {
+        blocked.push(Signal::SIGUSR1);
+    }
+    signal::block_only(&blocked)
+}
+
+/// Processors this process may run on.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What a failed accept means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptFailure {
+    /// The connection is gone again, a signal arrived, or another child was quicker: go on.
+    Passing,
+    /// The process or the system lacks descriptors or memory: this child had better end (AH00052 follows).
+    Sick,
+}
+
+impl AcceptFailure {
+    /// Sorts the error of an accept.
+    pub fn of(error: &io::Error) -> AcceptFailure {
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS) => {
+                log::error!(target: "mpm_common", "AH00052: accept failed, the child ends: {error}");
+                AcceptFailure::Sick
+            }
+            _ => AcceptFailure::Passing,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The turn of the calling thread: time is read once each time input was collected, not once for each use.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use manifold_engine::transport::Turn;
+
+/// Each thread numbers its turns from a range of its own, so that no two turns of a process are alike and no thread waits
+/// for another.
+const TURNS_A_THREAD: u64 = 1 << 44;
+
+thread_local! {
+    static TURN: Cell<Option<Turn>> = const { Cell::new(None) };
+}
+
+/// Begins the thread's next turn: call it when input was collected, or after a wait.
+pub fn tick() -> Turn {
+    static THREADS: AtomicU64 = AtomicU64::new(0);
+    let number = match TURN.get() {
+        Some(turn) => turn.number + 1,
+        None => THREADS.fetch_add(1, Ordering::Relaxed) * TURNS_A_THREAD + 1,
+    };
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let turn = Turn { number, now: Instant::now(), wall };
+    TURN.set(Some(turn));
+    turn
+}
+
+/// The thread's current turn; the first one begins now.
+pub fn turn() -> Turn {
+    TURN.get().unwrap_or_else(tick)
+}
+
+/// A deadline that one thread sets and another looks at.
+#[derive(Debug, Default)]
+pub struct Deadline(AtomicU64);
+
+impl Deadline {
+    /// Sets the deadline.
+    pub fn set(&self, at: Instant) {
+        self.0.store(nanoseconds(at), Ordering::Relaxed);
+    }
+
+    /// There is no deadline any more.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether there is a deadline.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether there is a deadline and it has passed at `now`.
+    pub fn has_passed(&self, now: Instant) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at != 0 && at <= nanoseconds(now)
+    }
+}
+
+/// Nanoseconds since the process first asked, at least 1.
+fn nanoseconds(at: Instant) -> u64 {
+    static BASE: OnceLock<Instant> = OnceLock::new();
+    let base = *BASE.get_or_init(Instant::now);
+    u64::try_from(at.saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_passes_at_its_time_and_not_when_it_was_cleared() {
+        let now = Instant::now();
+        let deadline = Deadline::default();
+        assert!(!deadline.has_passed(now));
+        deadline.set(now + Duration::from_secs(1));
+        assert!(!deadline.has_passed(now));
+        assert!(deadline.has_passed(now + Duration::from_secs(2)));
+        deadline.clear();
+        assert!(!deadline.has_passed(now + Duration::from_secs(2)));
+    }
+}

@@ -1,0 +1,110 @@
+//! A slot: the home of one connection, and the rule by which at most one worker at a time is in it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use manifold_engine::serve::Conn;
+
+use crate::event::Task;
+use crate::nonblocking::{Lingering, NonblockingTransport};
+
+/// What a slot holds while no worker is in it.
+#[derive(Default)]
+pub(crate) enum Held<'a, F> {
+    /// No connection.
+    #[default]
+    Free,
+    /// Between requests: no future and no buffer.
+    Idle(NonblockingTransport<'a>, Conn),
+    /// In the middle of a request, waiting for the client.
+    Parked(Task<F>),
+    /// Half-closed.
+    Lingering(Lingering<'a>),
+}
+
+/// One slot.
+pub(crate) struct Slot<'a, F> {
+    held: Mutex<Held<'a, F>>,
+}
+
+impl<F> Default for Slot<'_, F> {
+    fn default() -> Self {
+        Slot { held: Mutex::new(Held::Free) }
+    }
+}
+
+impl<'a, F> Slot<'a, F> {
+    /// What the slot holds. Never contended: [`Schedule`] lets one worker in at a time.
+    pub fn held(&self) -> MutexGuard<'_, Held<'a, F>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who is responsible for a slot: nobody, or the queue and then a worker. An event that comes while a worker is in the
+/// slot makes the worker (or the next) look once more, so that none is lost and none lets a second worker in.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule(AtomicU8);
+
+/// Queued, or a worker is in the slot.
+const SCHEDULED: u8 = 1;
+/// Something happened since the worker began.
+const AGAIN: u8 = 2;
+/// The client has closed its side; edge-triggered events tell this once only.
+const HUNG_UP: u8 = 4;
+
+impl Schedule {
+    /// Something happened. `true` when the caller has to queue the slot.
+    pub fn notify(&self, hang_up: bool) -> bool {
+        let mark = SCHEDULED | AGAIN | if hang_up { HUNG_UP } else { 0 };
+        self.0.fetch_or(mark, Ordering::AcqRel) & SCHEDULED == 0
+    }
+
+    /// A worker begins.
+    pub fn begin(&self) {
+        self.0.fetch_and(!AGAIN, Ordering::AcqRel);
+    }
+
+    /// Whether the client has hung up.
+    pub fn hung_up(&self) -> bool {
+        self.0.load(Ordering::Acquire) & HUNG_UP != 0
+    }
+
+    /// The worker is done. `false` when something happened meanwhile: the slot stays scheduled and is to be queued again.
+    pub fn end(&self) -> bool {
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+                (state & AGAIN == 0).then_some(state & !SCHEDULED)
+            })
+            .is_ok()
+    }
+
+    /// The slot got a new connection. `true` when the caller has to queue the slot; a late event of the connection before
+    /// may have queued it already.
+    pub fn start(&self) -> bool {
+        self.0.fetch_and(!HUNG_UP, Ordering::AcqRel);
+        self.notify(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_during_work_is_not_lost_and_lets_nobody_else_in() {
+        let schedule = Schedule::default();
+        assert!(schedule.notify(false), "nobody is responsible: queue it");
+        assert!(!schedule.notify(false), "queued once is enough");
+        schedule.begin();
+        assert!(!schedule.notify(true), "a worker is in it");
+        assert!(!schedule.end(), "the worker has to look again");
+        schedule.begin();
+        assert!(schedule.hung_up());
+        assert!(schedule.end());
+        assert!(schedule.start(), "nobody is responsible for the new connection");
+        assert!(!schedule.hung_up(), "the new client has not hung up");
+        schedule.begin();
+        assert!(schedule.end());
+        assert!(schedule.notify(false));
+    }
+}

@@ -1,0 +1,219 @@
+//! percore: one process a core, one thread in it, which holds all of its core's connections. Waiting is being parked in
+//! an io_uring, or in epoll where io_uring is forbidden.
+//!
+//! This file is the turn of the loop: wait once for whatever happened, read the clock once, let each connection concerned
+//! go on as far as it can, and hand everything they want to the kernel with the next wait. At high load a turn serves many
+//! requests, so that the system calls of one are shared by all of them.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use manifold_engine::transport::{Activity, Host, Turn};
+use manifold_sys::ring::{Options, Ring};
+use manifold_sys::signal::{Signal, Signals};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
+use crate::clock;
+use crate::generation::Child;
+use crate::scoreboard::{Status, WorkerSlot};
+
+mod connections;
+mod deadlines;
+mod driver;
+mod epoll;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+use connections::Connections;
+use driver::{Driver, Event, Handle, Readiness};
+use epoll::EpollDriver;
+
+/// Operations submitted in one call; more are submitted in several.
+const SUBMISSIONS: u32 = 1024;
+/// Room for completions: several of each connection that may be active in one turn. The kernel keeps what does not fit.
+const COMPLETIONS_MAX: u32 = 32 * 1024;
+/// Buffers for received bytes. They return within the turn; when a turn needs more, the rest waits for the next.
+const BUFFERS: u16 = 256;
+/// Most request heads fit into one.
+const BUFFER_SIZE: u32 = 4096;
+
+/// The whole life of a child.
+pub fn child_main(child: &Child<'_>) -> u8 {
+    let status = match pin_to_core(child).and_then(|()| start(child)) {
+        Ok(status) => status,
+        Err(error) => {
+            log::error!(target: "mpm_percore", "a child cannot go on: {error}");
+            EXIT_SICK
+        }
+    };
+    status
+}
+
+fn start(child: &Child<'_>) -> io::Result<u8> {
+    let host = CoreHost { worker: child.worker(0), draining: AtomicBool::new(false) };
+    let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
+    match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
+        Ok(ring) => Core::new(ring, child, &host)?.run(),
+        Err(error) => {
+            log::notice_io_uring(&error);
+            Core::new(EpollDriver::new()?, child, &host)?.run()
+        }
+    }
+}
+
+/// A core's process at work.
+struct Core<'a, D> {
+    child: &'a Child<'a>,
+    host: &'a CoreHost<'a>,
+    signals: Signals,
+    signals_handle: Handle,
+    listeners: Vec<Listening>,
+    connections: Connections<'a, D>,
+    /// Accepting failed for lack of a resource; a connection that ends may free some.
+    exhausted: bool,
+}
+
+/// A listening socket.
+#[derive(Clone, Copy)]
+struct Listening {
+    handle: Handle,
+    /// Whether an accept is under way, and whether its end was asked for.
+    accepting: bool,
+    stopping: bool,
+}
+
+impl<'a, D: Driver> Core<'a, D> {
+    fn new(mut driver: D, child: &'a Child<'a>, host: &'a CoreHost<'a>) -> io::Result<Core<'a, D>> {
+        let signals = Signals::collect(&[Signal::SIGUSR1])?;
+        let signals_handle = driver.adopt(signals.as_fd().try_clone_to_owned()?);
+        driver.poll(signals_handle, Readiness::Readable);
+        let mut listeners = Vec::new();
+        for listener in child.listeners() {
+            listener.set_nonblocking(true)?;
+            let handle = driver.adopt(listener.try_clone()?.into());
+            listeners.push(Listening { handle, accepting: false, stopping: false });
+        }
+        let connections = Connections::new(driver, child, host);
+        Ok(Core { child, host, signals, signals_handle, listeners, connections, exhausted: false })
+    }
+
+    /// Turn after turn, until the child is asked to end and its last connection is gone.
+    fn run(&mut self) -> io::Result<u8> {
+        self.child.is_running();
+        clock::tick();
+        while !self.has_finished() {
+            self.accept_as_room_allows();
+            self.connections.wait()?;
+            let now = clock::tick().now;
+            while let Some(event) = self.connections.driver.next_event() {
+                match event {
+                    Event::Accepted { listener, connection, more } => self.accepted(listener, connection, more),
+                    Event::Received { handle, data, more } => self.connections.received(handle, data, more),
+                    Event::Sent { handle, result } => self.connections.sent(handle, result),
+                    Event::Ready { handle, .. } if handle == self.signals_handle => self.take_signals(),
+                    Event::Ready { handle, .. } => self.connections.writable(handle),
+                    Event::Closed { handle } => self.connections.closed(handle),
+                }
+            }
+            self.connections.go_on_sending();
+            self.connections.expire(now);
+        }
+        Ok(EXIT_WELL)
+    }
+
+    fn has_finished(&self) -> bool {
+        self.host.draining() && self.connections.open() == 0 && self.listeners.iter().all(|listening| !listening.accepting)
+    }
+
+    /// Accepts while there is room. What was accepted beyond it waits to be served, and is no more than the backlog.
+    fn accept_as_room_allows(&mut self) {
+        let room = !self.host.draining() && self.connections.has_room() && !self.exhausted;
+        for listening in &mut self.listeners {
+            if room && !listening.accepting {
+                self.connections.driver.accept(listening.handle);
+                (listening.accepting, listening.stopping) = (true, false);
+            } else if !room && listening.accepting && !listening.stopping {
+                self.connections.driver.stop_accepting(listening.handle);
+                listening.stopping = true;
+            }
+        }
+    }
+
+    fn accepted(&mut self, listener: Handle, connection: io::Result<Handle>, more: bool) {
+        if !more && let Some(listening) = self.listeners.iter_mut().find(|listening| listening.handle == listener) {
+            listening.accepting = false;
+        }
+        match connection {
+            Ok(handle) => {
+                self.exhausted = false;
+                self.connections.admit(handle);
+                let enough = self.child.generation.limits.max_connections_per_child;
+                if enough > 0 && self.connections.admitted() >= enough {
+                    self.drain();
+                }
+            }
+            Err(error) => {
+                self.exhausted = AcceptFailure::of(&error) == AcceptFailure::Sick && self.connections.open() > 0;
+            }
+        }
+    }
+
+    fn take_signals(&mut self) {
+        while self.signals.next().is_some() {
+            self.drain();
+        }
+    }
+
+    /// No more connections are accepted; those there are get one more answer each, with `Connection: close`.
+    fn drain(&mut self) {
+        if !self.host.draining.swap(true, Ordering::Relaxed) {
+            self.connections.drain();
+        }
+    }
+}
+
+/// The process around the loop.
+struct CoreHost<'a> {
+    worker: WorkerSlot<'a>,
+    draining: AtomicBool,
+}
+
+impl Host for CoreHost<'_> {
+    fn turn(&self) -> Turn {
+        clock::turn()
+    }
+
+    fn activity(&self, activity: Activity) {
+        self.worker.set_status(Status::Doing(activity));
+    }
+
+    fn served(&self, bytes: u64) {
+        self.worker.count_request(bytes);
+    }
+
+    fn draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}
+
+/// Keeps the child on its core: the n-th of those the process may run on. A single child may run anywhere.
+fn pin_to_core(child: &Child<'_>) -> io::Result<()> {
+    if child.generation.limits.cores < 2 {
+        return Ok(());
+    }
+    let itself = Pid::from_raw(0);
+    let allowed = sched_getaffinity(itself)?;
+    let cores: Vec<usize> = (0..CpuSet::count()).filter(|core| allowed.is_set(*core).unwrap_or(false)).collect();
+    if cores.len() > 1 {
+        let mut own = CpuSet::new();
+        own.set(cores[child.slot % cores.len()])?;
+        sched_setaffinity(itself, &own)?;
+    }
+    Ok(())
+}
