@@ -5,6 +5,7 @@
 
 mod bench;
 mod docs;
+mod fuzz;
 mod run;
 mod setup;
 mod test;
@@ -26,6 +27,7 @@ const TASKS: &[Task] = &[
     Task { name: "test", about: "THE test command: every check of this repository, in order", run: test::main },
     Task { name: "tidy", about: "the house rules that neither rustc nor clippy checks", run: tidy::main },
     Task { name: "bench", about: "instruction counts against the kept baseline", run: bench::main },
+    Task { name: "fuzz", about: "each fuzz target for some seconds", run: fuzz::main },
     Task { name: "docs", about: "write the generated pages of docs/", run: docs::main },
 ];
 

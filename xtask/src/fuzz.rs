@@ -1,0 +1,92 @@
+//! `cargo xtask fuzz`: runs the targets of fuzz/ for a while each. Coverage feedback needs no nightly compiler: the
+//! flags below are what cargo-fuzz passes, without the address sanitizer, which has little to find in safe code.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::run::{Run, root, target_dir};
+
+/// Has LLVM count which edges run and what is compared with what, for libFuzzer.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions";
+
+/// Seconds a target runs when nothing else is said: enough to replay the seeds and to mutate each a little.
+const SECONDS: u32 = 10;
+
+/// One input must be done with after this many seconds.
+const INPUT_SECONDS_MAX: u32 = 5;
+
+/// Runs the task.
+pub fn main(arguments: &[String]) -> Result<()> {
+    let (seconds, chosen) = match arguments {
+        [] => (SECONDS, None),
+        [flag, seconds] if flag == "--seconds" => (number(seconds)?, None),
+        [flag, seconds, target] if flag == "--seconds" => (number(seconds)?, Some(target)),
+        [target] if !target.starts_with('-') => (SECONDS, Some(target)),
+        _ => bail!(
+            "usage: cargo xtask fuzz [--seconds N] [TARGET]\n\nWithout TARGET it runs all of them, {SECONDS} seconds each."
+        ),
+    };
+    let mut targets = targets()?;
+    if let Some(chosen) = chosen {
+        targets.retain(|target| target == chosen);
+        if targets.is_empty() {
+            bail!("fuzz/ has no target `{chosen}`");
+        }
+    }
+    let folder = target_dir().join("fuzz");
+    let folder = folder.to_string_lossy();
+    let host = host()?;
+    // With `--target` the flags are not for build scripts and macros.
+    Run::cargo("build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target")
+        .args([&host])
+        .env("CARGO_TARGET_DIR", &folder)
+        .env("RUSTFLAGS", FLAGS)
+        .show()?;
+    for target in &targets {
+        fuzz(target, &format!("{folder}/{host}/release/{target}"), seconds)?;
+    }
+    println!("fuzz: {} targets, {seconds} s each, nothing found", targets.len());
+    Ok(())
+}
+
+fn fuzz(target: &str, program: &str, seconds: u32) -> Result<()> {
+    let corpus = root().join("fuzz/corpus").join(target);
+    let artifacts = root().join("fuzz/artifacts").join(target);
+    for folder in [&corpus, &artifacts] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let mut run = Run::new(program, [format!("-max_total_time={seconds}"), format!("-timeout={INPUT_SECONDS_MAX}")]);
+    run =
+        run.args([format!("-artifact_prefix={}/", artifacts.display())]).args(["-verbosity=0", "-print_final_stats=1"]);
+    run = run.args([corpus.to_string_lossy()]);
+    let seeds = root().join("fuzz/seeds").join(target);
+    if seeds.is_dir() {
+        run = run.args([seeds.to_string_lossy()]);
+    }
+    run.show().with_context(|| format!("the input that did it is in fuzz/artifacts/{target}"))
+}
+
+/// The targets are the binaries of the package in fuzz/.
+fn targets() -> Result<Vec<String>> {
+    let text = Run::cargo("metadata --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml").output()?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata printed something else than JSON")?;
+    let targets = metadata["packages"][0]["targets"].as_array().context("fuzz/Cargo.toml has no targets")?;
+    let is_binary =
+        |target: &&Value| target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "bin"));
+    Ok(targets.iter().filter(is_binary).filter_map(|target| Some(target["name"].as_str()?.to_string())).collect())
+}
+
+/// The machine's own platform, as rustc names it.
+fn host() -> Result<String> {
+    let text = Run::new("rustc", ["-vV"]).output()?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV does not tell its host")?.to_string())
+}
+
+fn number(text: &str) -> Result<u32> {
+    text.parse().with_context(|| format!("`{text}` is not a number of seconds"))
+}
