@@ -3,7 +3,9 @@
 /// Byte of a token: method, field name, coding name.
 pub(crate) const TOKEN: u8 = 1;
 /// Byte of a host name: unreserved, sub-delims, and `%` (RFC 3986 `reg-name`).
-pub(crate) const REG_NAME: u8 = 1 << 1;
+const REG_NAME: u8 = 1 << 1;
+/// The same without `%`.
+const PLAIN_NAME: u8 = 1 << 3;
 /// Byte of a quoted string that needs no escape: `qdtext`.
 pub(crate) const QDTEXT: u8 = 1 << 2;
 
@@ -19,8 +21,10 @@ const CLASS: [u8; 256] = {
             || matches!(b, b'-' | b'.' | b'_' | b'~' | b'%')
             || matches!(b, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=');
         let qdtext = is_value(b) && b != b'"' && b != b'\\';
-        table[i] =
-            if token { TOKEN } else { 0 } | if reg_name { REG_NAME } else { 0 } | if qdtext { QDTEXT } else { 0 };
+        table[i] = if token { TOKEN } else { 0 }
+            | if reg_name { REG_NAME } else { 0 }
+            | if reg_name && b != b'%' { PLAIN_NAME } else { 0 }
+            | if qdtext { QDTEXT } else { 0 };
         i += 1;
     }
     table
@@ -44,63 +48,55 @@ pub(crate) const fn is_target(b: u8) -> bool {
     b > b' ' && b != 0x7f
 }
 
-/// Index of the first byte from `at` on that is no token byte; the length of `bytes` if all are.
+/// How many bytes at the start of `bytes` are of `class`.
 #[inline]
-pub(crate) fn token_end(bytes: &[u8], at: usize) -> usize {
-    let mut i = at;
-    while let Some(&b) = bytes.get(i) {
-        if !is(b, TOKEN) {
-            break;
+pub(crate) fn class_length(bytes: &[u8], class: u8) -> usize {
+    // Eight at a time only so that the compiler unrolls the loop: names are short, and each byte counts.
+    let mut rest = bytes;
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+        for (k, &b) in chunk.iter().enumerate() {
+            if !is(b, class) {
+                return bytes.len() - rest.len() + k;
+            }
         }
-        i += 1;
+        rest = after;
     }
-    i
+    bytes.len() - rest.len() + rest.iter().position(|&b| !is(b, class)).unwrap_or(rest.len())
 }
 
-/// Index of the first byte from `at` on that may not stand in a field value; the length of `bytes` if all may.
+/// How many bytes at the start of `bytes` may stand in a field value.
 #[inline]
-pub(crate) fn value_end(bytes: &[u8], at: usize) -> usize {
-    let mut i = at;
+pub(crate) fn value_length(bytes: &[u8]) -> usize {
+    let mut length = 0;
     loop {
-        i = below_or_del(bytes, i, b' ');
-        match bytes.get(i) {
-            Some(b'\t') => i += 1,
-            _ => return i,
+        length += length_above::<b' '>(&bytes[length..]);
+        match bytes.get(length) {
+            Some(b'\t') => length += 1,
+            _ => return length,
         }
     }
 }
 
-/// Index of the first byte from `at` on that may not stand in a request target; the length of `bytes` if all may.
+/// How many bytes at the start of `bytes` may stand in a request target.
 #[inline]
-pub(crate) fn target_end(bytes: &[u8], at: usize) -> usize {
-    below_or_del(bytes, at, b'!')
+pub(crate) fn target_length(bytes: &[u8]) -> usize {
+    length_above::<b'!'>(bytes)
 }
 
-/// Index of the first byte from `at` on that is below `floor` (at most 0x80) or DEL: eight bytes at a time.
+/// How many bytes at the start of `bytes` are `FLOOR` or above and not DEL.
 #[inline]
-fn below_or_del(bytes: &[u8], at: usize, floor: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let mut i = at;
-    while let Some(chunk) = bytes.get(i..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*chunk);
-        // A subtraction that borrows sets the high bit of its byte. A borrow can also make a later byte look like a
-        // hit, but never an earlier one, and only the first hit counts.
-        let below = word.wrapping_sub(ONES * floor as u64) & !word;
-        let del = (word ^ (ONES * 0x7f)).wrapping_sub(ONES) & !(word ^ (ONES * 0x7f));
-        let hits = (below | del) & HIGH;
-        if hits != 0 {
-            return i + (hits.trailing_zeros() / 8) as usize;
+fn length_above<const FLOOR: u8>(bytes: &[u8]) -> usize {
+    let outside = |b: u8| b < FLOOR || b == 0x7f;
+    let mut rest = bytes;
+    // Sixteen at a time, in a form that compilers turn into vector instructions.
+    while let Some((chunk, after)) = rest.split_first_chunk::<16>() {
+        let found = u128::from_le_bytes(chunk.map(|b| if outside(b) { 0xff } else { 0 }));
+        if found != 0 {
+            return bytes.len() - rest.len() + (found.trailing_zeros() / 8) as usize;
         }
-        i += 8;
+        rest = after;
     }
-    while let Some(&b) = bytes.get(i) {
-        if b < floor || b == 0x7f {
-            break;
-        }
-        i += 1;
-    }
-    i
+    bytes.len() - rest.len() + rest.iter().position(|&b| outside(b)).unwrap_or(rest.len())
 }
 
 /// `value` without spaces and tabs at its ends (optional white space, RFC 9110 section 5.6.3).
@@ -145,28 +141,49 @@ pub(crate) enum DecimalError {
 /// a port number up to 65535 (RFC 3986 section 3.2; user information is refused). An empty authority is left to the
 /// caller.
 pub(crate) fn is_authority(authority: &[u8]) -> bool {
-    let port = if let [b'[', rest @ ..] = authority {
-        let Some(close) = rest.iter().position(|&b| b == b']') else { return false };
-        if !is_ip_literal(&rest[..close]) {
-            return false;
-        }
-        match &rest[close + 1..] {
-            [] => return true,
-            [b':', port @ ..] => port,
+    let host_end = match authority {
+        [b'[', rest @ ..] => match memchr::memchr(b']', rest) {
+            Some(close) if is_ip_literal(&rest[..close]) => close + 2,
             _ => return false,
-        }
-    } else {
-        let colon = authority.iter().position(|&b| !is(b, REG_NAME)).unwrap_or(authority.len());
-        if colon == 0 || !escapes_are_whole(&authority[..colon]) {
-            return false;
-        }
-        match &authority[colon..] {
-            [] => return true,
-            [b':', port @ ..] => port,
-            _ => return false,
-        }
+        },
+        _ => match reg_name_end(authority) {
+            None | Some(0) => return false,
+            Some(end) => end,
+        },
     };
-    port.is_empty() || decimal(port).is_ok_and(|n| (1..=65535).contains(&n))
+    match authority.get(host_end..) {
+        None | Some([] | [b':']) => true,
+        Some([b':', port @ ..]) => is_port(port),
+        Some(_) => false,
+    }
+}
+
+/// Where a `reg-name` at the start of `authority` ends; `None` if an escape in it is broken.
+#[inline]
+fn reg_name_end(authority: &[u8]) -> Option<usize> {
+    let plain = class_length(authority, PLAIN_NAME);
+    if authority.get(plain) != Some(&b'%') {
+        return Some(plain);
+    }
+    let end = class_length(authority, REG_NAME);
+    escapes_are_whole(&authority[plain..end]).then_some(end)
+}
+
+#[inline]
+fn is_port(digits: &[u8]) -> bool {
+    const DIGITS_MAX: usize = 5;
+    if digits.len() > DIGITS_MAX {
+        return false;
+    }
+    let mut port = 0;
+    for &b in digits {
+        let digit = b.wrapping_sub(b'0');
+        if digit > 9 {
+            return false;
+        }
+        port = port * 10 + u32::from(digit);
+    }
+    (1..=65535).contains(&port)
 }
 
 /// An IPv6 address. `IPvFuture` has never been given a meaning and is refused.
@@ -197,9 +214,9 @@ mod tests {
                 bytes.push(b);
                 bytes.extend_from_slice(b"bcdefghijklm");
                 let end = |inside: bool| if inside { bytes.len() } else { lead };
-                assert_eq!(value_end(&bytes, 0), end(is_value(b)), "value {b:#x} after {lead}");
-                assert_eq!(target_end(&bytes, 0), end(is_target(b)), "target {b:#x} after {lead}");
-                assert_eq!(token_end(&bytes, 0), end(is(b, TOKEN)), "token {b:#x} after {lead}");
+                assert_eq!(value_length(&bytes), end(is_value(b)), "value {b:#x} after {lead}");
+                assert_eq!(target_length(&bytes), end(is_target(b)), "target {b:#x} after {lead}");
+                assert_eq!(class_length(&bytes, TOKEN), end(is(b, TOKEN)), "token {b:#x} after {lead}");
             }
         }
     }

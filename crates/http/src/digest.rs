@@ -26,20 +26,35 @@ enum TransferCoding {
 }
 
 impl Digest {
-    /// Takes in one field; `value` has no white space at its ends.
+    /// Whether a field of this name can matter to the digest; a quick look that rules out nearly all others. `name`
+    /// is a token.
     #[inline]
-    pub(crate) fn field(&mut self, version: Version, name: &[u8], value: &[u8], index: u32) -> Result<(), HeadError> {
-        // The length tells nearly all other fields apart without looking at them.
+    pub(crate) fn may_concern(name: &[u8]) -> bool {
+        let first = |lower: u8| name[0] | 0x20 == lower;
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => self.host(value, index),
-            6 if name.eq_ignore_ascii_case(b"expect") => self.expect(version, value),
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                self.connection(value);
-                Ok(())
-            }
-            14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.transfer_encoding(version, value),
-            _ => Ok(()),
+            4 => first(b'h'),
+            6 => first(b'e'),
+            10 | 14 => first(b'c'),
+            17 => first(b't'),
+            _ => false,
+        }
+    }
+
+    /// Takes in one field; `name` is a token and `value` has no white space at its ends.
+    pub(crate) fn field(&mut self, version: Version, name: &[u8], value: &[u8], index: u32) -> Result<(), HeadError> {
+        if is_name(name, b"host") {
+            self.host(value, index)
+        } else if is_name(name, b"connection") {
+            self.connection(value);
+            Ok(())
+        } else if is_name(name, b"content-length") {
+            self.content_length(value)
+        } else if is_name(name, b"transfer-encoding") {
+            self.transfer_encoding(version, value)
+        } else if is_name(name, b"expect") {
+            self.expect(version, value)
+        } else {
+            Ok(())
         }
     }
 
@@ -143,5 +158,15 @@ impl Digest {
             self.transfer_coding = TransferCoding::Chunked;
         }
         Ok(())
+    }
+}
+
+/// Whether the token `name` is `lower`, in any case. Setting one bit is enough: no token byte but a capital becomes a
+/// small letter by it, and none becomes a hyphen.
+#[inline]
+fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
+    match <&[u8; N]>::try_from(name) {
+        Ok(name) => name.iter().zip(lower).fold(true, |same, (&b, &l)| same & (b | 0x20 == l)),
+        Err(_) => false,
     }
 }

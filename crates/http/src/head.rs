@@ -7,8 +7,9 @@
 //! depend on how the bytes arrived. Checks on a whole field are made at its line end, those on the whole head at the
 //! empty line.
 
-use crate::chars::{target_end, token_end, trim_ows, value_end};
+use crate::chars::{TOKEN, class_length, target_length, value_length};
 use crate::digest::Digest;
+use crate::limits::HEAD_MAX;
 use crate::{BLANK_LINES_MAX, BodyLength, HeadError, Limits, Method, Version};
 
 /// An index into the bytes of one request head. It holds offsets and no bytes, so a connection keeps one and parses
@@ -110,9 +111,17 @@ impl Head {
 
     /// Forgets what was parsed, keeps the memory.
     pub fn clear(&mut self) {
-        let mut fields = std::mem::take(&mut self.fields);
-        fields.clear();
-        *self = Head { fields, ..Head::default() };
+        self.progress = Progress::RequestLine;
+        self.at = 0;
+        self.blank_lines = 0;
+        self.line_start = 0;
+        self.method_end = 0;
+        self.target_end = 0;
+        self.line_end = 0;
+        self.method = Method::Get;
+        self.version = Version::Http10;
+        self.fields.clear();
+        self.digest = Digest::default();
     }
 
     /// The method; [`Method::Other`] for a token that is none of the known ones.
@@ -186,33 +195,15 @@ impl Head {
     }
 
     fn advance(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
-        // Nothing past this can belong to the head, and it keeps offsets within 32 bits.
-        let bytes = &bytes[..bytes.len().min(limits.head_max())];
+        // Offsets stay within 32 bits.
+        let bytes = &bytes[..bytes.len().min(HEAD_MAX)];
         if self.progress == Progress::RequestLine {
-            if !self.skip_blank_lines(bytes)? || !self.request_line_at(bytes, limits)? {
+            if !self.skip_blank_lines(bytes)? || self.request_line_at(bytes, limits)?.is_none() {
                 return Ok(None);
             }
             self.progress = Progress::Fields;
         }
-        let fields_max = limits.fields_max();
-        loop {
-            match bytes.get(self.at) {
-                None => return Ok(None),
-                Some(b'\r') => {
-                    let Some(end) = line_end(bytes, self.at, HeadError::BareCr)? else { return Ok(None) };
-                    self.digest.finish(self.version)?;
-                    return Ok(Some(end));
-                }
-                Some(b'\n') => return Err(HeadError::BareLf),
-                Some(b' ' | b'\t') => return Err(HeadError::ObsFold),
-                Some(_) if self.fields.len() >= fields_max => return Err(HeadError::TooManyFields),
-                Some(_) => {
-                    if !self.field_at(bytes, limits)? {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
+        self.fields_at(bytes, limits)
     }
 
     /// Skips empty lines before the request line; a bare LF counts as one here. False: more bytes are needed.
@@ -221,7 +212,7 @@ impl Head {
             let end = match bytes.get(self.at) {
                 None => return Ok(false),
                 Some(b'\n') => self.at + 1,
-                Some(b'\r') => match line_end(bytes, self.at, HeadError::BareCr)? {
+                Some(b'\r') => match line_end(bytes, self.at)? {
                     Some(end) => end,
                     None => return Ok(false),
                 },
@@ -235,22 +226,25 @@ impl Head {
         }
     }
 
-    /// Parses the request line at `self.at`. False: more bytes are needed.
-    fn request_line_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, HeadError> {
+    /// Parses the request line at `self.at`. `None`: more bytes are needed.
+    fn request_line_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<()>, HeadError> {
         let start = self.at;
-        let line = Line::new(bytes, start, limits.request_line, HeadError::RequestLineTooLong);
+        let rest = &bytes[start..];
+        let line = Line::new(rest, limits.request_line, HeadError::RequestLineTooLong);
 
-        let method_end = token_end(line.window, start);
+        // Most requests are GETs, and four bytes are compared faster than they are looked up.
+        let is_get = line.window.starts_with(b"GET ");
+        let method_end = if is_get { 3 } else { class_length(line.window, TOKEN) };
         let Some(&after) = line.window.get(method_end) else { return line.short() };
-        if after != b' ' || method_end == start {
+        if after != b' ' || method_end == 0 {
             return Err(match after {
-                b'\r' | b'\n' if method_end > start => HeadError::TargetMissing,
+                b'\r' | b'\n' if method_end > 0 => HeadError::TargetMissing,
                 _ => HeadError::Method,
             });
         }
 
         let target_start = method_end + 1;
-        let target_end = target_end(line.window, target_start);
+        let target_end = target_start + target_length(&line.window[target_start..]);
         let Some(&after) = line.window.get(target_end) else { return line.short() };
         if after != b' ' || target_end == target_start {
             return Err(match after {
@@ -260,7 +254,7 @@ impl Head {
         }
 
         let version_start = target_end + 1;
-        let Some(version) = version_at(line.window, version_start)? else { return line.short() };
+        let Some(version) = version_at(&line.window[version_start..])? else { return line.short() };
         let end = version_start + VERSION_LENGTH;
         match line.window.get(end) {
             None => return line.short(),
@@ -268,56 +262,94 @@ impl Head {
             Some(b'\n') => return Err(HeadError::BareLf),
             Some(_) => return Err(HeadError::VersionMalformed),
         }
-        let Some(next) = line_end(bytes, end, HeadError::BareCr)? else { return Ok(false) };
+        let Some(next) = line_end(rest, end)? else { return Ok(None) };
 
         self.line_start = start as u32;
-        self.method_end = method_end as u32;
-        self.target_end = target_end as u32;
-        self.line_end = end as u32;
-        self.method = Method::of_token(&bytes[start..method_end]);
+        self.method_end = (start + method_end) as u32;
+        self.target_end = (start + target_end) as u32;
+        self.line_end = (start + end) as u32;
+        self.method = if is_get { Method::Get } else { Method::of_token(&rest[..method_end]) };
         self.version = version;
-        self.at = next;
-        Ok(true)
+        self.at = start + next;
+        Ok(Some(()))
     }
 
-    /// Parses the field line at `self.at`, whose first byte is there. False: more bytes are needed.
-    fn field_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, HeadError> {
-        let start = self.at;
-        let line = Line::new(bytes, start, limits.field_size, HeadError::FieldTooLong);
-
-        let name_end = token_end(line.window, start);
-        let Some(&after) = line.window.get(name_end) else { return line.short() };
-        if after != b':' || name_end == start {
-            return Err(match after {
-                b' ' | b'\t' => HeadError::SpaceBeforeColon,
-                _ => HeadError::FieldName,
+    /// Parses field lines from `self.at` up to the empty line, and returns where that ends. `None`: more bytes are
+    /// needed.
+    fn fields_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        let fields_max = limits.fields_max();
+        loop {
+            let rest = &bytes[self.at..];
+            match rest.first() {
+                None => return Ok(None),
+                Some(b'\r') => {
+                    let Some(end) = line_end(rest, 0)? else { return Ok(None) };
+                    self.digest.finish(self.version)?;
+                    return Ok(Some(self.at + end));
+                }
+                Some(b'\n') => return Err(HeadError::BareLf),
+                Some(b' ' | b'\t') => return Err(HeadError::ObsFold),
+                Some(_) if self.fields.len() >= fields_max => return Err(HeadError::TooManyFields),
+                Some(_) => {}
+            }
+            let Some(line) = field_line(rest, limits)? else { return Ok(None) };
+            let name = &rest[..line.name_end];
+            if Digest::may_concern(name) {
+                let value = &rest[line.value_start..line.value_end];
+                self.digest.field(self.version, name, value, self.fields.len() as u32)?;
+            }
+            self.fields.push(Field {
+                name: self.at as u32,
+                name_end: (self.at + line.name_end) as u32,
+                value: (self.at + line.value_start) as u32,
+                value_end: (self.at + line.value_end) as u32,
             });
+            self.at += line.next;
         }
-
-        let mut value_start = name_end + 1;
-        while let Some(b' ' | b'\t') = line.window.get(value_start) {
-            value_start += 1;
-        }
-        let end = value_end(line.window, value_start);
-        match line.window.get(end) {
-            None => return line.short(),
-            Some(b'\r') => {}
-            Some(b'\n') => return Err(HeadError::BareLf),
-            Some(_) => return Err(HeadError::FieldValue),
-        }
-        let Some(next) = line_end(bytes, end, HeadError::BareCr)? else { return Ok(false) };
-
-        let value = trim_ows(&bytes[value_start..end]);
-        self.digest.field(self.version, &bytes[start..name_end], value, self.fields.len() as u32)?;
-        self.fields.push(Field {
-            name: start as u32,
-            name_end: name_end as u32,
-            value: value_start as u32,
-            value_end: (value_start + value.len()) as u32,
-        });
-        self.at = next;
-        Ok(true)
     }
+}
+
+/// The parts of a field line, counted from its start.
+struct FieldLine {
+    name_end: usize,
+    value_start: usize,
+    value_end: usize,
+    next: usize,
+}
+
+/// Parses the field line at the start of `rest`, whose first byte is there. `None`: more bytes are needed.
+#[inline]
+fn field_line(rest: &[u8], limits: &Limits) -> Result<Option<FieldLine>, HeadError> {
+    let line = Line::new(rest, limits.field_size, HeadError::FieldTooLong);
+
+    let name_end = class_length(line.window, TOKEN);
+    let Some(&after) = line.window.get(name_end) else { return line.short() };
+    if after != b':' || name_end == 0 {
+        return Err(match after {
+            b' ' | b'\t' => HeadError::SpaceBeforeColon,
+            _ => HeadError::FieldName,
+        });
+    }
+
+    let mut value_start = name_end + 1;
+    while let Some(b' ' | b'\t') = line.window.get(value_start) {
+        value_start += 1;
+    }
+    let end = value_start + value_length(&line.window[value_start..]);
+    match line.window.get(end) {
+        None => return line.short(),
+        Some(b'\r') => {}
+        Some(b'\n') => return Err(HeadError::BareLf),
+        Some(_) => return Err(HeadError::FieldValue),
+    }
+    let Some(next) = line_end(rest, end)? else { return Ok(None) };
+
+    let mut value = &rest[value_start..end];
+    while let [shorter @ .., b' ' | b'\t'] = value {
+        value = shorter;
+    }
+    let value_end = value_start + value.len();
+    Ok(Some(FieldLine { name_end, value_start, value_end, next }))
 }
 
 /// One line under its limit: `window` ends where the line must have ended at the latest.
@@ -329,34 +361,34 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     #[inline]
-    fn new(bytes: &'a [u8], start: usize, limit: usize, too_long: HeadError) -> Line<'a> {
+    fn new(rest: &'a [u8], limit: usize, too_long: HeadError) -> Line<'a> {
         // The line may have `limit` bytes, and its CR one place after them.
-        let latest = start.saturating_add(limit).saturating_add(1);
-        Line { window: &bytes[..bytes.len().min(latest)], cut: bytes.len() >= latest, too_long }
+        let cut = rest.len() > limit;
+        Line { window: if cut { &rest[..=limit] } else { rest }, cut, too_long }
     }
 
-    /// The window ended before the line did.
-    fn short(&self) -> Result<bool, HeadError> {
-        if self.cut { Err(self.too_long) } else { Ok(false) }
+    /// The window ended before the line did: what that means.
+    #[inline]
+    fn short<T>(&self) -> Result<Option<T>, HeadError> {
+        if self.cut { Err(self.too_long) } else { Ok(None) }
     }
 }
 
-/// The start of the next line, for a line that ends with the CR at `cr`; `None` if the byte after it is not there yet.
+/// Where the next line starts, for a line that ends with the CR at `cr`; `None` if the byte after it is not there yet.
 #[inline]
-fn line_end(bytes: &[u8], cr: usize, otherwise: HeadError) -> Result<Option<usize>, HeadError> {
+fn line_end(bytes: &[u8], cr: usize) -> Result<Option<usize>, HeadError> {
     match bytes.get(cr + 1) {
         Some(b'\n') => Ok(Some(cr + 2)),
-        Some(_) => Err(otherwise),
+        Some(_) => Err(HeadError::BareCr),
         None => Ok(None),
     }
 }
 
 const VERSION_LENGTH: usize = b"HTTP/1.1".len();
 
-/// The version at `at`; `None` if the window ends within what may become one.
+/// The version at the start of `rest`; `None` if that ends within what may become one.
 #[inline]
-fn version_at(window: &[u8], at: usize) -> Result<Option<Version>, HeadError> {
-    let rest = &window[at..];
+fn version_at(rest: &[u8]) -> Result<Option<Version>, HeadError> {
     match rest.first_chunk::<VERSION_LENGTH>() {
         Some(b"HTTP/1.1") => Ok(Some(Version::Http11)),
         Some(b"HTTP/1.0") => Ok(Some(Version::Http10)),

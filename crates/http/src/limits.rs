@@ -7,7 +7,7 @@ pub const BLANK_LINES_MAX: usize = 10;
 pub const FIELDS_MAX: usize = 32_767;
 
 /// The most a head may take altogether, whatever the single limits are: offsets are kept in 32 bits.
-const HEAD_MAX: usize = 1 << 30;
+pub(crate) const HEAD_MAX: usize = 1 << 30;
 
 /// Bounds of one message head, in bytes without line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
