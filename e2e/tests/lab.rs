@@ -1,0 +1,118 @@
+//! The main job: `manifold lab run` ends with a report that opens in a browser and says what to choose.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use e2e::{Scratch, alone, binary};
+use serde_json::Value;
+
+/// A finished run and the folder it wrote.
+struct Run {
+    _scratch: Scratch,
+    folder: PathBuf,
+    results: Value,
+}
+
+fn run(arguments: &[&str]) -> Run {
+    let scratch = Scratch::new().unwrap();
+    let folder = scratch.path("report");
+    let mut command = binary::command(["lab", "run", "--quick", "--out"]);
+    let output = command.arg(&folder).args(arguments).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{said}", output.status);
+    assert!(said.contains("report.html"), "it says where the report is:\n{said}");
+    let results = serde_json::from_str(&fs::read_to_string(folder.join("results.json")).unwrap()).unwrap();
+    Run { _scratch: scratch, folder, results }
+}
+
+impl Run {
+    fn targets(&self) -> Vec<&str> {
+        self.results["targets"].as_array().unwrap().iter().map(|target| target["name"].as_str().unwrap()).collect()
+    }
+
+    fn cells(&self) -> &[Value] {
+        self.results["cells"].as_array().unwrap()
+    }
+
+    /// Checks that all cells are there and that those of our own models were measured in earnest. What a peer does under
+    /// load is its own affair: apache2's event drops kept connections when it is busy.
+    fn check_cells(&self, expected: usize) {
+        let cells = self.cells();
+        assert_eq!(cells.len(), expected);
+        let ours =
+            |cell: &&Value| self.results["targets"][cell["target"].as_u64().unwrap() as usize]["family"] == "manifold";
+        for cell in cells.iter().filter(ours) {
+            assert!(cell["completed"].as_u64().unwrap() > 0 && cell["errors"] == 0, "{cell:#}");
+        }
+    }
+
+    fn check_csv(&self) {
+        let csv = fs::read_to_string(self.folder.join("cells.csv")).unwrap();
+        let columns = |line: &str| line.split(',').count();
+        let head = csv.lines().next().unwrap();
+        assert_eq!(csv.lines().count(), self.cells().len() + 1);
+        assert!(csv.lines().all(|line| columns(line) == columns(head)), "a table has the same columns in every row");
+    }
+}
+
+#[test]
+fn a_quick_run_measures_all_models_and_the_installed_peers() {
+    let _alone = alone();
+    let run = run(&[]);
+    let expected =
+        ["prefork", "worker", "event", "percore", "apache2-prefork", "apache2-worker", "apache2-event", "nginx"];
+    assert_eq!(run.targets(), expected, "missing: {}", run.results["missing"]);
+    // Three rounds of 10, 100 and 1000 connections, with and without keep-alive.
+    run.check_cells(expected.len() * 3 * 3 * 2);
+    run.check_csv();
+    let figures = run.results["figures"].as_array().unwrap();
+    assert!(!figures.is_empty());
+    check_report(&run.folder.join("report.html"));
+}
+
+#[test]
+fn a_folder_of_ones_own_is_measured() {
+    let _alone = alone();
+    let site = Scratch::new().unwrap();
+    fs::write(site.path("data.bin"), vec![7; 20_000]).unwrap();
+    let folder = site.path("");
+    let options =
+        ["--path", "/data.bin", "--targets", "event,percore", "--concurrency", "10", "--rounds", "2", "--seed", "7"];
+    let run = run(&[&["--site", folder.to_str().unwrap()], &options[..]].concat());
+    assert_eq!(run.targets(), ["event", "percore"]);
+    assert_eq!(run.results["page"]["bytes"], 20_000);
+    assert_eq!(run.results["experiment"]["seed"], 7);
+    run.check_cells(2 * 2 * 2);
+    run.check_csv();
+}
+
+/// Opens the report in headless Chromium: the answer is there in words, plots are drawn, nothing is fetched, and at the
+/// width of a phone and of a desktop something is painted.
+fn check_report(report: &Path) {
+    let html = fs::read_to_string(report).unwrap();
+    for outside in ["src=\"http", "href=\"http", "url(http", "@import"] {
+        assert!(!html.contains(outside), "the report must be self-contained, it has {outside}");
+    }
+    let dom = chromium(&["--dump-dom"], report);
+    assert!(dom.contains("id=\"answer\""), "the answer comes first");
+    assert!(dom.matches("<svg").count() >= 4, "requests/s, latency, CPU and memory are plotted");
+    for (width, height) in [(390, 844), (1440, 900)] {
+        let picture = report.with_file_name(format!("{width}.png"));
+        chromium(&[&format!("--screenshot={}", picture.display()), &format!("--window-size={width},{height}")], report);
+        let bytes = fs::read(&picture).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000, "{width} pixels: {} bytes", bytes.len());
+    }
+}
+
+fn chromium(arguments: &[&str], page: &Path) -> String {
+    let profile = Scratch::new().unwrap();
+    let mut command = Command::new("chromium");
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]);
+    command.arg(format!("--user-data-dir={}", profile.path("").display())).args(arguments);
+    let output = command.arg(format!("file://{}", page.display())).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
