@@ -499,6 +499,8 @@ impl Resolver<'_> {
     }
 
     fn warn(&mut self, code: impl Into<Option<u16>>, span: Option<Span>, text: String) {
+        // "WARNING" is part of the text at start-up, as in Apache.
+        let text = format!("WARNING: {text}");
         self.findings.push(Diagnostic { code: code.into(), ..Diagnostic::warning(span, text) });
     }
 
@@ -544,8 +546,8 @@ mod tests {
         let mut seen = vec![shape(&limits)];
         seen.extend(findings.iter().map(|finding| {
             let code = finding.code.map_or(String::new(), |code| format!("AH{code:05}: "));
-            let warning = if finding.severity == Severity::Warning { "WARNING: " } else { "" };
-            format!("{code}{warning}{}", finding.message)
+            assert_eq!(finding.severity == Severity::Warning, finding.message.starts_with("WARNING: "));
+            format!("{code}{}", finding.message)
         }));
         assert_eq!(seen, expected, "{model}: {settings}");
     }
