@@ -1,0 +1,330 @@
+//! The engine over memory: bytes in, bytes out, and the same bytes however they are cut on the way.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use manifold_engine::memory::{Input, MemoryHost, MemoryTransport, Output};
+use manifold_engine::phases::{LogTransaction, Outcome, Phase, Phases};
+use manifold_engine::request::{Body, Content, Found, Request, Resource};
+use manifold_engine::serve::{Conn, serve};
+use manifold_engine::site::Site;
+use manifold_engine::transport::Next;
+use manifold_http::{Method, Status};
+
+/// A site of three pages: `/` in memory, `/large` (above what is copied), `/file` on disk.
+fn site() -> Site {
+    let mut phases = Phases::new();
+    let file = std::env::temp_dir().join(format!("manifold-engine-serve-{}", std::process::id()));
+    std::fs::write(&file, vec![b'f'; 10_000]).unwrap();
+    let opened = Arc::new(std::fs::File::open(&file).unwrap());
+    std::fs::remove_file(file).unwrap();
+    let resource = |size, content| Arc::new(Resource { size, validators: b"ETag: \"e\"\r\n".to_vec(), content });
+    let small = resource(5, Content::Memory(Arc::from(&b"small"[..])));
+    let large = resource(5000, Content::Memory(Arc::from(vec![b'l'; 5000])));
+    let on_disk = resource(10_000, Content::File(opened));
+    phases.add(Phase::MapToStorage, move |request: &mut Request| {
+        request.found = match &request.path[..] {
+            b"/" => Found::File(Arc::clone(&small)),
+            b"/large" => Found::File(Arc::clone(&large)),
+            b"/file" => Found::File(Arc::clone(&on_disk)),
+            _ => return Outcome::Declined,
+        };
+        Outcome::Done
+    });
+    phases.add(Phase::Handler, |request: &mut Request| {
+        let Found::File(resource) = &request.found else { return Outcome::Declined };
+        if !matches!(request.method(), Method::Get | Method::Head) {
+            return Outcome::Respond(Status::METHOD_NOT_ALLOWED);
+        }
+        request.response.body = Body::Resource(Arc::clone(resource));
+        Outcome::Done
+    });
+    let mut site = Site::new(phases);
+    site.server = "test".to_owned();
+    site.limit_request_body = 1000;
+    site
+}
+
+/// Polls to the end; a script without end would be a mistake of the test.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    for _ in 0..1_000_000 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+    panic!("the engine waits for ever");
+}
+
+/// Everything the engine says on a connection, and how it leaves it.
+fn talk(site: &Site, io: &mut MemoryTransport, host: &MemoryHost) -> (Vec<u8>, std::io::Result<Next>) {
+    let mut conn = Conn::new(([192, 0, 2, 1], 4711).into());
+    loop {
+        let next = block_on(serve(io, &mut conn, site, host));
+        let more = io.input.iter().any(|input| matches!(input, Input::Bytes(_)));
+        if !matches!(next, Ok(Next::KeepAlive)) || !more {
+            return (std::mem::take(&mut io.sent), next);
+        }
+    }
+}
+
+fn bytes(text: &str) -> Input {
+    Input::Bytes(text.as_bytes().to_vec())
+}
+
+/// One exchange: the first line, chosen fields and the body's length of each answer, then how the connection is left.
+#[track_caller]
+fn check(input: &str, expected: &str) {
+    let (sent, next) = talk(&site(), &mut MemoryTransport::new([bytes(input)]), &MemoryHost::default());
+    let mut summary = summarise(&sent);
+    summary.push_str(&format!("{:?}", next.map_err(|error| error.kind())));
+    assert_eq!(summary, expected, "for {input:?}, answered {}", String::from_utf8_lossy(&sent));
+}
+
+/// Answers as `status [connection] [allow] length|`, where the length is that of the bytes that really follow the head.
+fn summarise(mut sent: &[u8]) -> String {
+    let mut summary = String::new();
+    while !sent.is_empty() {
+        let end = sent.windows(4).position(|window| window == b"\r\n\r\n").expect("a complete head") + 4;
+        let head = std::str::from_utf8(&sent[..end]).unwrap();
+        let field =
+            |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned());
+        let status = head.split(' ').nth(1).unwrap();
+        summary.push_str(status);
+        for name in ["Connection:", "Keep-Alive:", "Allow:"] {
+            if let Some(value) = field(name) {
+                summary.push_str(&format!(" {value}"));
+            }
+        }
+        // What follows belongs to this answer until the next one begins.
+        let rest = &sent[end..];
+        let body = rest.windows(9).position(|window| window == b"HTTP/1.1 ").unwrap_or(rest.len());
+        let announced = field("Content-Length:").unwrap_or_else(|| "-".to_owned());
+        summary.push_str(&format!(" {announced}/{body}|"));
+        sent = &rest[body..];
+    }
+    summary
+}
+
+const PAGE_404: usize = 151;
+
+#[test]
+fn answers() {
+    check("GET / HTTP/1.1\r\nHost: h\r\n\r\n", "200 5/5|Ok(KeepAlive)");
+    check("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", "200 5/0|Ok(KeepAlive)");
+    check("GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "200 5000/5000|Ok(KeepAlive)");
+    check("GET /file HTTP/1.1\r\nHost: h\r\n\r\n", "200 10000/10000|Ok(KeepAlive)");
+    check("HEAD /file HTTP/1.1\r\nHost: h\r\n\r\n", "200 10000/0|Ok(KeepAlive)");
+    check("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "200 close 5/5|Ok(Close)");
+    check("GET / HTTP/1.0\r\n\r\n", "200 close 5/5|Ok(Close)");
+    check("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "200 Keep-Alive timeout=5, max=100 5/5|Ok(KeepAlive)");
+    let not_found = format!("404 {PAGE_404}/{PAGE_404}|Ok(KeepAlive)");
+    check("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", &not_found);
+}
+
+#[test]
+fn refusals() {
+    let refused = |input: &str, status: u16| {
+        let (sent, next) = talk(&site(), &mut MemoryTransport::new([bytes(input)]), &MemoryHost::default());
+        let summary = summarise(&sent);
+        assert!(summary.starts_with(&format!("{status} ")), "{input:?}: {summary}");
+        (summary, next.unwrap())
+    };
+    for (input, status) in [
+        ("GET /\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        ("GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505),
+        ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n", 413),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (&format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(9000)), 414),
+        (&format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(9000)), 431),
+    ] {
+        let (summary, next) = refused(input, status);
+        assert!(summary.contains(" close "), "{summary}");
+        assert_eq!(next, Next::Linger, "{input:?}");
+    }
+    // These are well-formed: the connection stays.
+    for (input, status) in [
+        ("BREW / HTTP/1.1\r\nHost: h\r\n\r\n", 501),
+        ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", 405),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 405),
+        ("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+        ("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        ("GET /../etc HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        ("GET /a%2Fb HTTP/1.1\r\nHost: h\r\n\r\n", 404),
+    ] {
+        assert_eq!(refused(input, status).1, Next::KeepAlive, "{input:?}");
+    }
+    assert!(refused("DELETE / HTTP/1.1\r\nHost: h\r\n\r\n", 405).0.contains("GET,HEAD,OPTIONS"));
+}
+
+#[test]
+fn a_body_does_not_become_the_next_request() {
+    check(
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /large HTTP/1.1\r\nHost: GET / HTTP/1.0\r\n\r\n",
+        &format!("405 GET,HEAD,OPTIONS {0}/{0}|200 close 5/5|Ok(Close)", 182),
+    );
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let one = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let large = "GET /file HTTP/1.1\r\nHost: h\r\n\r\n";
+    check(&[one, large, one].concat(), "200 5/5|200 10000/10000|200 5/5|Ok(KeepAlive)");
+    let many = one.repeat(1000);
+    // 101 answers: MaxKeepAliveRequests counts those that follow the first, as in Apache.
+    let expected = format!("{}200 close 5/5|Ok(Linger)", "200 5/5|".repeat(100));
+    check(&many, &expected);
+}
+
+#[test]
+fn continue_is_sent_to_those_who_wait_for_it() {
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    let mut io = MemoryTransport::new([bytes(head), bytes("abc")]);
+    let (sent, _) = talk(&site(), &mut io, &MemoryHost::default());
+    assert!(sent.starts_with(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 405 "));
+    let (sent, _) = talk(&site(), &mut MemoryTransport::new([bytes(&format!("{head}abc"))]), &MemoryHost::default());
+    assert!(sent.starts_with(b"HTTP/1.1 405 "), "a body that came along needs no invitation");
+}
+
+#[test]
+fn silence_is_answered_with_408_only_in_the_middle_of_a_request() {
+    let site = site();
+    let leave = |input: Vec<Input>| {
+        let (sent, next) = talk(&site, &mut MemoryTransport::new(input), &MemoryHost::default());
+        (summarise(&sent).split(' ').next().unwrap().to_owned(), next.unwrap())
+    };
+    assert_eq!(leave(vec![Input::Timeout]), (String::new(), Next::Close));
+    assert_eq!(leave(vec![bytes("GET /"), Input::Timeout]), ("408".to_owned(), Next::Linger));
+    assert_eq!(leave(vec![bytes("GET / HTTP/1.1\r\n")]), (String::new(), Next::Close));
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\na";
+    assert_eq!(leave(vec![bytes(post), Input::Timeout]), ("408".to_owned(), Next::Linger));
+}
+
+#[test]
+fn a_draining_generation_answers_once_more_and_closes() {
+    let host = MemoryHost::default();
+    host.draining.store(true, Ordering::Relaxed);
+    let (sent, next) = talk(&site(), &mut MemoryTransport::new([bytes("GET / HTTP/1.1\r\nHost: h\r\n\r\n")]), &host);
+    assert_eq!((summarise(&sent).as_str(), next.unwrap()), ("200 close 5/5|", Next::Linger));
+}
+
+#[test]
+fn every_answer_is_counted_and_logged_with_its_bytes() {
+    struct Lines(Arc<Mutex<Vec<String>>>);
+    impl LogTransaction for Lines {
+        fn log(&self, request: &Request, bytes: u64) {
+            let line = String::from_utf8_lossy(request.request_line()).into_owned();
+            self.0.lock().unwrap().push(format!("{line} {} {bytes}", request.response.status.0));
+        }
+    }
+    let (mut site, lines) = (site(), Arc::default());
+    site.phases.add_log(Lines(Arc::clone(&lines)));
+    let host = MemoryHost::default();
+    let input = "GET / HTTP/1.1\r\nHost: h\r\n\r\nHEAD /file HTTP/1.1\r\nHost: h\r\n\r\nBAD\x01LINE\r\n\r\n";
+    let (sent, _) = talk(&site, &mut MemoryTransport::new([bytes(input)]), &host);
+    assert_eq!(host.requests.load(Ordering::Relaxed), 3);
+    assert_eq!(host.bytes.load(Ordering::Relaxed), sent.len() as u64);
+    let lines = lines.lock().unwrap();
+    assert_eq!(lines[..2], ["GET / HTTP/1.1 200 5", "HEAD /file HTTP/1.1 200 0"]);
+    assert!(lines[2].starts_with("BAD\x01LINE 400 "), "{lines:?}");
+}
+
+/// A small generator of reproducible choices (SplitMix64).
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// Requests of every kind; what they are answered must not depend on how bytes are cut.
+const CONVERSATION: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n\
+    POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nT: v\r\n\r\n\
+    \r\nHEAD /large HTTP/1.1\r\nHost: h\r\n\r\n\
+    POST /none HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\nhello world\
+    GET /file HTTP/1.1\r\nHost: h\r\n\r\n\
+    GET /large HTTP/1.0\r\n\r\n";
+
+fn script(choices: &mut Choices) -> MemoryTransport {
+    let mut io = MemoryTransport::default();
+    let mut rest = CONVERSATION.as_bytes();
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(1 + choices.below(rest.len().min(40)));
+        io.input.push_back(Input::Bytes(now.to_vec()));
+        if choices.below(3) == 0 {
+            io.input.push_back(Input::Pending);
+        }
+        rest = later;
+    }
+    for _ in 0..choices.below(200) {
+        io.output.push_back(if choices.below(3) == 0 { Output::Pending } else { Output::Take(1 + choices.below(300)) });
+    }
+    io
+}
+
+#[test]
+fn simulation_cuts_anywhere_give_the_same_answers() {
+    let site = site();
+    let (whole, _) = talk(&site, &mut MemoryTransport::new([bytes(CONVERSATION)]), &MemoryHost::default());
+    for seed in 0..2000 {
+        let mut io = script(&mut Choices(seed));
+        let (sent, next) = talk(&site, &mut io, &MemoryHost::default());
+        assert!(sent == whole, "seed {seed}: {}", String::from_utf8_lossy(&sent));
+        assert_eq!(next.unwrap(), Next::Close, "seed {seed}");
+    }
+}
+
+#[test]
+fn simulation_breaks_anywhere_leave_a_prefix() {
+    let site = site();
+    let (whole, _) = talk(&site, &mut MemoryTransport::new([bytes(CONVERSATION)]), &MemoryHost::default());
+    for seed in 0..2000 {
+        let mut choices = Choices(seed);
+        let mut io = script(&mut choices);
+        let at = choices.below(io.input.len());
+        match choices.below(3) {
+            0 => io.input.truncate(at),
+            1 => io.input[at] = Input::Reset,
+            _ => {
+                let at = choices.below(io.output.len() + 1);
+                let broken = if choices.below(2) == 0 { Output::Broken } else { Output::Timeout };
+                io.output.insert(at, broken);
+            }
+        }
+        let (sent, next) = talk(&site, &mut io, &MemoryHost::default());
+        assert!(whole.starts_with(&sent), "seed {seed}: {}", String::from_utf8_lossy(&sent));
+        assert!(!matches!(next, Ok(Next::Linger)), "seed {seed}: nothing was refused");
+    }
+}
+
+#[test]
+fn a_future_stays_small() {
+    let (site, host) = (site(), MemoryHost::default());
+    let (mut io, mut conn) = (MemoryTransport::default(), Conn::new(([192, 0, 2, 1], 1).into()));
+    let size = size_of_val(&serve(&mut io, &mut conn, &site, &host));
+    assert!(size <= 1024, "a connection in the middle of a request would take {size} bytes");
+}
+
+#[test]
+fn time_is_an_argument() {
+    let host = MemoryHost::default();
+    let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let (sent, _) = talk(&site(), &mut MemoryTransport::new([bytes(get)]), &host);
+    assert!(String::from_utf8_lossy(&sent).contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: test\r\n"));
+    host.advance(Duration::from_secs(1));
+    let (sent, _) = talk(&site(), &mut MemoryTransport::new([bytes(get)]), &host);
+    assert!(String::from_utf8_lossy(&sent).contains("\r\nDate: Sun, 06 Nov 1994 08:49:38 GMT\r\n"));
+}
