@@ -58,6 +58,7 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "own-machine", why: "no path of somebody's own machine", check: Check::Text(prose::own_machine) },
     Rule { name: "paths", why: "documents name only files that exist", check: Check::Tree(prose::paths) },
+    Rule { name: "tasks", why: "documents name only tasks that exist", check: Check::Text(prose::tasks) },
     Rule { name: "book", why: "docs/src/SUMMARY.md lists every page", check: Check::Tree(prose::book) },
     Rule { name: "layers", why: "ARCHITECTURE.md says who may depend on whom", check: Check::Tree(deps::layers) },
     Rule {

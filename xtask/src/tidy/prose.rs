@@ -62,6 +62,20 @@ pub fn paths(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Every `cargo xtask TASK` that a document tells to type is there.
+pub fn tasks(source: &Source, findings: &mut Vec<Finding>) {
+    if !source.path.ends_with(".md") {
+        return;
+    }
+    for (index, line) in source.text.lines().enumerate() {
+        let named =
+            line.split("cargo xtask ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next());
+        for task in named.filter(|task| !crate::TASKS.iter().any(|known| known.name == *task)) {
+            findings.push(Finding::new(source, index + 1, format!("there is no task `{task}`")));
+        }
+    }
+}
+
 /// Every page of the book is in its table of contents.
 pub fn book(tree: &Tree, findings: &mut Vec<Finding>) {
     let Some(summary) = tree.source("docs/src/SUMMARY.md") else { return };
@@ -143,6 +157,14 @@ mod tests {
             [("ARCHITECTURE.md", text), ("crates/http/src/uri.rs", ""), ("docs/b.md", "[up](../ARCHITECTURE.md)")];
         let expected = ["there is no crates/gone/x.rs", "the link leads to e.md, which is not there"];
         assert_eq!(whats(paths, &files, Vec::new()), expected);
+    }
+
+    #[test]
+    fn documents_name_only_tasks_that_are_there() {
+        assert_eq!(
+            lines(tasks, "a.md", "`cargo xtask test --only tidy` and `cargo xtask bench`\ncargo xtask tests\n"),
+            [2]
+        );
     }
 
     #[test]
