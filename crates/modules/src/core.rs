@@ -28,10 +28,14 @@ fn translate_name(root: &[u8], request: &mut Request) -> Outcome {
     Outcome::Done
 }
 
+/// A path that ends with a slash can only mean a directory, and is not looked up here: `mod_dir` looks for its index, which
+/// tells as well whether the directory is there.
 fn map_to_storage(files: &FileCache, request: &mut Request) -> Outcome {
+    if request.path.ends_with(b"/") {
+        request.found = Found::Directory;
+        return Outcome::Done;
+    }
     match files.look_up(&request.filename, request.turn) {
-        // A file has nothing below it, not even its own name with a slash.
-        Ok(Found::File(_)) if request.path.ends_with(b"/") => Outcome::Respond(Status::NOT_FOUND),
         Ok(found) => {
             request.found = found;
             Outcome::Done

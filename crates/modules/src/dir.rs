@@ -39,11 +39,15 @@ fn fixup_dir(index: &[String], files: &FileCache, request: &mut Request) -> Outc
             Err(error) => return Outcome::Respond(status_of(&error)),
         }
     }
+    request.filename.truncate(directory);
+    if let Err(error) = files.look_up(&request.filename, request.turn) {
+        return Outcome::Respond(status_of(&error));
+    }
     log::error!(
         target: "autoindex",
         "[client {}] AH01276: cannot serve directory {}: no matching DirectoryIndex ({}) found",
         request.peer,
-        String::from_utf8_lossy(&request.filename[..directory]),
+        String::from_utf8_lossy(&request.filename),
         index.join(",")
     );
     Outcome::Respond(Status::FORBIDDEN)

@@ -107,4 +107,45 @@ mod tests {
         assert!(schedule.end());
         assert!(schedule.notify(false));
     }
+
+    #[test]
+    fn workers_exclude_each_other_and_see_the_last_event() {
+        use std::sync::atomic::{AtomicBool, AtomicU32};
+        use std::sync::mpsc;
+        use std::thread;
+        const EVENTS: u32 = 20_000;
+        let (schedule, inside) = (Schedule::default(), AtomicBool::new(false));
+        let (events, seen) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (queue, work) = mpsc::channel();
+        let work = Mutex::new(work);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                let queue = queue.clone();
+                let (schedule, inside, events, seen, work) = (&schedule, &inside, &events, &seen, &work);
+                scope.spawn(move || {
+                    while work.lock().unwrap().recv() == Ok(true) {
+                        schedule.begin();
+                        assert!(!inside.swap(true, Ordering::AcqRel), "two workers in one slot");
+                        seen.store(events.load(Ordering::Acquire), Ordering::Release);
+                        inside.store(false, Ordering::Release);
+                        if !schedule.end() {
+                            queue.send(true).unwrap();
+                        }
+                    }
+                });
+            }
+            for _ in 0..EVENTS {
+                events.fetch_add(1, Ordering::AcqRel);
+                if schedule.notify(false) {
+                    queue.send(true).unwrap();
+                }
+            }
+            while seen.load(Ordering::Acquire) < EVENTS {
+                thread::yield_now();
+            }
+            for _ in 0..3 {
+                queue.send(false).unwrap();
+            }
+        });
+    }
 }

@@ -1,0 +1,101 @@
+//! The modules together: a folder served over memory, answers compared field by field.
+#![expect(clippy::unwrap_used, reason = "a test fails where its set-up does")]
+
+use std::fs;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, Waker};
+
+use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
+use manifold_engine::serve::{Conn, serve};
+use manifold_engine::site::Site;
+use manifold_modules::log_config::{AccessLog, COMBINED, Format};
+use manifold_modules::mime::Types;
+use manifold_modules::{Settings, phases};
+
+/// A folder made once for all tests of this file.
+fn folder() -> &'static PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = std::env::temp_dir().join(format!("manifold-modules-site-{}", std::process::id()));
+        fs::create_dir_all(folder.join("site/dir with space")).unwrap();
+        fs::create_dir_all(folder.join("site/empty")).unwrap();
+        fs::write(folder.join("site/index.html"), "root index").unwrap();
+        fs::write(folder.join("site/dir with space/index.htm"), "second choice").unwrap();
+        fs::write(folder.join("site/page.css"), "css").unwrap();
+        fs::write(folder.join("site/noextension"), "").unwrap();
+        fs::write(folder.join("outside"), "secret").unwrap();
+        folder
+    })
+}
+
+fn answer(request: &str, site: &Site) -> String {
+    let mut io = MemoryTransport::new([Input::Bytes(request.as_bytes().to_vec())]);
+    let mut conn = Conn::new(([192, 0, 2, 7], 4711).into());
+    let host = MemoryHost::default();
+    let done = pin!(serve(&mut io, &mut conn, site, &host)).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(done, Poll::Ready(Ok(_))));
+    String::from_utf8(io.sent).unwrap()
+}
+
+fn site(access_logs: Vec<AccessLog>) -> Site {
+    Site::new(phases(Settings {
+        document_root: folder().join("site"),
+        directory_index: vec!["index.html".to_owned(), "index.htm".to_owned()],
+        types: Types::built_in(),
+        access_logs,
+    }))
+}
+
+/// Status, `Content-Type` or `Location` where there is one, and the body of a 200.
+#[track_caller]
+fn check(path: &str, expected: &str) {
+    let answer = answer(&format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n"), &site(vec![]));
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("-").to_owned();
+    let status = head.split(' ').nth(1).unwrap();
+    let summary = match status {
+        "200" => format!("200 {} {body}", field("Content-Type: ")),
+        "301" => format!("301 {}", field("Location: ")),
+        status => status.to_owned(),
+    };
+    assert_eq!(summary, expected, "{path}");
+}
+
+#[test]
+fn files_indexes_redirects_and_what_is_not_there() {
+    check("/", "200 text/html root index");
+    check("/index.html", "200 text/html root index");
+    check("/page.css?v=1", "200 text/css css");
+    check("/noextension", "200 - ");
+    check("/dir%20with%20space/", "200 text/html second choice");
+    check("/dir%20with%20space", "301 http://example.org/dir%20with%20space/");
+    check("/dir%20with%20space?a=b", "301 http://example.org/dir%20with%20space/?a=b");
+    check("/none", "404");
+    check("/none/", "404");
+    check("/page.css/", "404");
+    check("/page.css/more", "404");
+    check("/empty/", "403");
+    check("/../outside", "400");
+    check("/%2e%2e/outside", "400");
+    check("/dir%20with%20space/../../outside", "400");
+    check("/./dir%20with%20space//index.htm", "200 text/html second choice");
+    check(&format!("/{}", "long".repeat(500)), "403");
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_request() {
+    let path = folder().join("access.log");
+    let log = AccessLog::open(&path, Format::parse(COMBINED).unwrap()).unwrap();
+    let request = "GET /page.css HTTP/1.1\r\nHost: h\r\nUser-Agent: Test \"quoted\"\r\n\r\nHEAD /none HTTP/1.0\r\n\r\n";
+    answer(request, &site(vec![log]));
+    let log = fs::read_to_string(path).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let (start, end) = lines[0].split_once('[').unwrap();
+    assert_eq!(start, "192.0.2.7 - - ");
+    assert!(end.ends_with("] \"GET /page.css HTTP/1.1\" 200 3 \"-\" \"Test \\\"quoted\\\"\""), "{}", lines[0]);
+    assert!(lines[1].ends_with("] \"HEAD /none HTTP/1.0\" 404 - \"-\" \"-\""), "{}", lines[1]);
+    assert_eq!(lines.len(), 2);
+}
