@@ -4,6 +4,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::source::{Sources, Span};
+use crate::table::SYNTAX_ERROR;
 
 /// Bytes that are shown before and after the start of a place; a longer line is cut.
 const SHOWN_MAX: usize = 160;
@@ -55,7 +56,7 @@ pub fn render(finding: &Diagnostic, sources: &Sources, program: &str, style: Sty
 }
 
 /// What Apache prints: `AH00526: Syntax error on line 3 of FILE:` and the reason on a line of its own; without a number
-/// both on one line behind the program's name; warnings with their number only.
+/// both on one line behind the program's name; other numbered errors and warnings without the place.
 fn headline(finding: &Diagnostic, sources: &Sources, program: &str) -> String {
     let message = &finding.message;
     let code = finding.code.map(|code| format!("AH{code:05}: ")).unwrap_or_default();
@@ -64,9 +65,9 @@ fn headline(finding: &Diagnostic, sources: &Sources, program: &str) -> String {
         format!("Syntax error on line {} of {name}:", sources.line(span))
     });
     match (finding.severity, place) {
-        (Severity::Error, Some(place)) if finding.code.is_some() => format!("{code}{place}\n{message}"),
-        (Severity::Error, Some(place)) => format!("{program}: {place} {message}"),
-        (Severity::Error, None) => format!("{code}{program}: {message}"),
+        (Severity::Error, Some(place)) if finding.code == Some(SYNTAX_ERROR) => format!("{code}{place}\n{message}"),
+        (Severity::Error, Some(place)) if finding.code.is_none() => format!("{program}: {place} {message}"),
+        (Severity::Error, _) => format!("{code}{program}: {message}"),
         (Severity::Warning | Severity::Info, _) => format!("{code}{message}"),
     }
 }

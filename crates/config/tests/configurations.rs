@@ -16,7 +16,7 @@ struct Memory(BTreeMap<String, String>);
 
 impl World for Memory {
     fn read(&self, path: &Path, _: u64) -> io::Result<Vec<u8>> {
-        let text = self.0.get(path.to_str().unwrap());
+        let text = self.0.get(path.to_str().expect("paths of these tests are UTF-8"));
         text.map(|text| text.clone().into_bytes()).ok_or_else(|| io::Error::from_raw_os_error(2))
     }
 
@@ -34,7 +34,7 @@ impl World for Memory {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.0.contains_key(path.to_str().unwrap()) || self.is_folder(path)
+        self.0.contains_key(path.to_str().expect("paths of these tests are UTF-8")) || self.is_folder(path)
     }
 
     fn variable(&self, name: &str) -> Option<String> {

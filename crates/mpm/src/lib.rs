@@ -9,6 +9,7 @@ mod blocking;
 mod buffer;
 pub mod child;
 pub mod clock;
+pub mod directives;
 mod event;
 pub mod generation;
 pub mod limits;
