@@ -1,10 +1,11 @@
 //! The load generator: a fixed set of connections kept busy in a closed loop, measured honestly.
 //!
 //! [`plan`] says what to send, [`connection`] is the state of one connection (bytes in, progress out), [`run`] drives a set of them in one
-//! thread and tells a [`run::Observer`] what happened. Front ends stand on it: [`native`], which the laboratory runs in a process of its
-//! own and which writes a [`report::Report`].
+//! thread and tells a [`run::Observer`] what happened. Two front ends stand on it: [`ab`], which behaves as ApacheBench does, and
+//! [`native`], which the laboratory runs in a process of its own and which writes a [`report::Report`].
 #![forbid(unsafe_code)]
 
+pub mod ab;
 pub mod connection;
 pub mod native;
 pub mod plan;

@@ -1,0 +1,326 @@
+//! What ab keeps of a run, and ab's rules of what counts as failed and what ends the run.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use manifold_http::{ResponseHead, find_field};
+use nix::errno::Errno;
+
+use super::distribution::Distribution;
+use crate::connection::Exchange;
+use crate::run::{Failure, Observer, Verdict};
+
+/// After this many connections that could not be made the run is given up.
+const CONNECT_FAILURES_MAX: u64 = 10;
+/// Bytes of an answer shown with `-v 2`.
+const SHOWN_BYTES_MAX: usize = 2047;
+
+/// How strict and how talkative to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// `-r`.
+    pub tolerate_receive_errors: bool,
+    /// `-l`.
+    pub variable_length: bool,
+    /// `-v`.
+    pub verbosity: i64,
+    /// Show progress after each so many requests.
+    pub heartbeat: Option<u64>,
+    /// Keep every request's times (`-g`).
+    pub keep_samples: bool,
+}
+
+/// Counts and times of a run.
+#[derive(Debug)]
+pub struct Collector {
+    /// The counts.
+    pub counts: Counts,
+    /// Connecting, microseconds.
+    pub connect: Distribution,
+    /// From the connection to the end of the answer.
+    pub processing: Distribution,
+    /// From the end of the request to the first byte of the answer.
+    pub waiting: Distribution,
+    /// All of it.
+    pub total: Distribution,
+    /// Every request, where they are kept.
+    pub samples: Vec<Sample>,
+    /// Product name in the first answer's Server field.
+    pub server: String,
+    /// Body length of the first answer.
+    pub length: Option<u64>,
+    /// What ended the run early.
+    pub fatal: Option<Fatal>,
+    rules: Rules,
+}
+
+/// What ab counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that are over, failed ones included.
+    pub done: u64,
+    /// Failures, all classes.
+    pub failed: u64,
+    /// Connections not made.
+    pub connect: u64,
+    /// Errors while reading.
+    pub receive: u64,
+    /// Answers of another length than the first, or shorter than they said.
+    pub length: u64,
+    /// Answers that are no HTTP.
+    pub exceptions: u64,
+    /// Requests that could not be sent.
+    pub write: u64,
+    /// Answers without a 2xx status.
+    pub non_2xx: u64,
+    /// Answers that left their connection open.
+    pub kept_alive: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Body bytes received.
+    pub body: u64,
+    /// Bytes sent.
+    pub sent: u64,
+}
+
+/// One request's times in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Since the beginning of the run.
+    pub started: u64,
+    /// Connecting.
+    pub connect: u64,
+    /// Until the end of the answer, connecting included.
+    pub total: u64,
+    /// From the end of the request to the first byte of the answer.
+    pub waiting: u64,
+}
+
+/// An error that ends the run, with the call ab names for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fatal {
+    /// The call.
+    pub call: &'static str,
+    /// The error.
+    pub error: Errno,
+    /// It was one of too many, each of which would have been tolerated.
+    pub after_many: bool,
+}
+
+impl Collector {
+    /// Nothing collected yet.
+    pub fn new(rules: Rules) -> Collector {
+        Collector {
+            counts: Counts::default(),
+            connect: Distribution::default(),
+            processing: Distribution::default(),
+            waiting: Distribution::default(),
+            total: Distribution::default(),
+            samples: Vec::new(),
+            server: String::new(),
+            length: None,
+            fatal: None,
+            rules,
+        }
+    }
+
+    fn over(&mut self, exchange: &Exchange) {
+        let counts = &mut self.counts;
+        counts.done += 1;
+        counts.received += exchange.received;
+        counts.body += exchange.body;
+        counts.sent += exchange.sent;
+        let microseconds = |from: u64, to: u64| to.saturating_sub(from) / 1000;
+        let sample = Sample {
+            started: exchange.started / 1000,
+            connect: microseconds(exchange.started, exchange.connected),
+            total: microseconds(exchange.started, exchange.finished),
+            waiting: if exchange.first_byte == 0 { 0 } else { microseconds(exchange.wrote, exchange.first_byte) },
+        };
+        self.connect.record(sample.connect);
+        self.processing.record(sample.total - sample.connect);
+        self.waiting.record(sample.waiting);
+        self.total.record(sample.total);
+        if self.rules.keep_samples {
+            self.samples.push(sample);
+        }
+        if self.rules.heartbeat.is_some_and(|every| self.counts.done.is_multiple_of(every)) {
+            super::tell(&format!("Completed {} requests\n", self.counts.done));
+        }
+    }
+
+    /// A failure that ab survives.
+    fn failed_once(&mut self, exchange: &Exchange, class: fn(&mut Counts) -> &mut u64) -> Verdict {
+        *class(&mut self.counts) += 1;
+        self.counts.failed += 1;
+        self.over(exchange);
+        Verdict::Count
+    }
+
+    fn end(&mut self, call: &'static str, error: Errno, after_many: bool) -> Verdict {
+        self.fatal = Some(Fatal { call, error, after_many });
+        Verdict::Abort
+    }
+
+    fn connect_failed(&mut self, error: Errno, exchange: &Exchange) -> Verdict {
+        match error {
+            // ab learns of a refused connection when it reads from it, so that is where it is counted.
+            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::ETIMEDOUT | Errno::EHOSTUNREACH => {
+                self.receive_failed(error, exchange)
+            }
+            Errno::EMFILE | Errno::ENFILE => self.end("socket", error, false),
+            _ => {
+                self.counts.connect += 1;
+                self.counts.failed += 1;
+                if self.counts.failed > CONNECT_FAILURES_MAX {
+                    return self.end("apr_socket_connect()", error, true);
+                }
+                Verdict::Retry
+            }
+        }
+    }
+
+    fn receive_failed(&mut self, error: Errno, exchange: &Exchange) -> Verdict {
+        if !self.rules.tolerate_receive_errors {
+            return self.end("apr_socket_recv", error, false);
+        }
+        if self.rules.verbosity >= 1 {
+            super::tell(&format!("apr_socket_recv: {} ({})\n", super::plain(&error.into()), error as i32));
+        }
+        self.failed_once(exchange, |counts| &mut counts.receive)
+    }
+}
+
+impl Observer for Collector {
+    const TIMES_WRITING: bool = true;
+
+    fn head(&mut self, received: &[u8], head: &ResponseHead) {
+        if self.length.is_none() {
+            let product = find_field(received, "Server").unwrap_or_default();
+            let product = product.split(|byte| *byte <= b' ').next().unwrap_or_default();
+            self.server = String::from_utf8_lossy(product).into_owned();
+        }
+        let success = (200..300).contains(&head.status);
+        self.counts.non_2xx += u64::from(!success);
+        if self.rules.verbosity >= 2 {
+            let mut out = std::io::stdout().lock();
+            // A closed standard output is noticed when the report is written.
+            let _noticed_later = out
+                .write_all(b"LOG: header received:\n")
+                .and_then(|()| out.write_all(&received[..received.len().min(SHOWN_BYTES_MAX)]))
+                .and_then(|()| match (success, self.rules.verbosity) {
+                    (false, _) => write!(out, "\nWARNING: Response code not 2xx ({})\n", head.status),
+                    (true, 3..) => write!(out, "\nLOG: Response code = {}\n", head.status),
+                    (true, _) => out.write_all(b"\n"),
+                });
+        }
+    }
+
+    fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()> {
+        let expected = *self.length.get_or_insert(exchange.body);
+        if exchange.body != expected && !self.rules.variable_length {
+            self.counts.length += 1;
+            self.counts.failed += 1;
+        }
+        self.counts.kept_alive += u64::from(exchange.kept);
+        self.over(exchange);
+        ControlFlow::Continue(())
+    }
+
+    fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict {
+        match failure {
+            Failure::Connect(error) => self.connect_failed(error, exchange),
+            Failure::Receive(error) => self.receive_failed(error, exchange),
+            Failure::Write(_) => {
+                // A closed standard output is noticed when the report is written.
+                let _noticed_later = super::show("Send request failed!\n");
+                self.counts.write += 1;
+                self.failed_once(exchange, |counts| &mut counts.length)
+            }
+            // The server was within its rights to close an idle connection.
+            Failure::ClosedReused => Verdict::Retry,
+            Failure::Truncated | Failure::NoAnswer => {
+                self.length.get_or_insert(exchange.body);
+                self.failed_once(exchange, |counts| &mut counts.length)
+            }
+            Failure::Malformed | Failure::Timeout => self.failed_once(exchange, |counts| &mut counts.exceptions),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: Rules = Rules {
+        tolerate_receive_errors: false,
+        variable_length: false,
+        verbosity: 0,
+        heartbeat: None,
+        keep_samples: true,
+    };
+
+    fn exchange(body: u64) -> Exchange {
+        Exchange {
+            started: 1_000_000,
+            connected: 1_400_999,
+            wrote: 1_500_000,
+            first_byte: 3_500_000,
+            finished: 4_000_000,
+            received: body + 100,
+            body,
+            sent: 50,
+            status: 200,
+            ..Exchange::default()
+        }
+    }
+
+    #[test]
+    fn times_are_taken_between_the_points_ab_names() {
+        let mut collector = Collector::new(RULES);
+        assert!(collector.completed(&exchange(44)).is_continue());
+        assert_eq!(collector.samples, [Sample { started: 1000, connect: 400, total: 3000, waiting: 2000 }]);
+        assert_eq!(collector.processing.sorted().at(0), 2600);
+    }
+
+    #[test]
+    fn the_first_answers_length_is_the_measure_unless_lengths_may_vary() {
+        for (variable_length, failed) in [(false, 2), (true, 0)] {
+            let mut collector = Collector::new(Rules { variable_length, ..RULES });
+            for body in [44, 45, 44, 43] {
+                assert!(collector.completed(&exchange(body)).is_continue());
+            }
+            assert_eq!((collector.counts.failed, collector.counts.length, collector.counts.done), (failed, failed, 4));
+            assert_eq!(collector.length, Some(44));
+        }
+    }
+
+    #[test]
+    fn failures_end_the_run_or_count_as_ab_has_it() {
+        let check = |tolerate_receive_errors, failure, verdict, failed, fatal: Option<(&'static str, i32)>| {
+            let mut collector = Collector::new(Rules { tolerate_receive_errors, ..RULES });
+            assert_eq!(collector.failed(failure, &exchange(0)), verdict, "{failure:?}");
+            assert_eq!(collector.counts.failed, failed, "{failure:?}");
+            assert_eq!(collector.fatal.map(|fatal| (fatal.call, fatal.error as i32)), fatal, "{failure:?}");
+        };
+        check(false, Failure::Connect(Errno::ECONNREFUSED), Verdict::Abort, 0, Some(("apr_socket_recv", 111)));
+        check(true, Failure::Connect(Errno::ECONNREFUSED), Verdict::Count, 1, None);
+        check(false, Failure::Connect(Errno::EADDRNOTAVAIL), Verdict::Retry, 1, None);
+        check(false, Failure::Receive(Errno::ECONNRESET), Verdict::Abort, 0, Some(("apr_socket_recv", 104)));
+        check(true, Failure::Receive(Errno::ECONNRESET), Verdict::Count, 1, None);
+        check(false, Failure::ClosedReused, Verdict::Retry, 0, None);
+        check(false, Failure::Truncated, Verdict::Count, 1, None);
+        check(false, Failure::Malformed, Verdict::Count, 1, None);
+    }
+
+    #[test]
+    fn ten_connections_that_cannot_be_made_are_tolerated() {
+        let mut collector = Collector::new(RULES);
+        let failure = Failure::Connect(Errno::EADDRNOTAVAIL);
+        for _ in 0..CONNECT_FAILURES_MAX {
+            assert_eq!(collector.failed(failure, &exchange(0)), Verdict::Retry);
+        }
+        assert_eq!(collector.failed(failure, &exchange(0)), Verdict::Abort);
+        assert!(collector.fatal.is_some_and(|fatal| fatal.after_many));
+    }
+}

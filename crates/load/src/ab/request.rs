@@ -1,0 +1,163 @@
+//! The bytes of ab's request, in ab's order.
+
+/// The request's method.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Not chosen: GET.
+    #[default]
+    Unset,
+    /// GET.
+    Get,
+    /// `-i`.
+    Head,
+    /// `-p`.
+    Post,
+    /// `-u`.
+    Put,
+    /// `-m`.
+    Custom(String),
+}
+
+/// What a request is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// The method.
+    pub method: Method,
+    /// `-C`, each `name=value`.
+    pub cookies: Vec<String>,
+    /// `-A`, `user:password`.
+    pub authorization: Option<String>,
+    /// `-P`, `user:password`.
+    pub proxy_authorization: Option<String>,
+    /// `-H`, each a whole line.
+    pub headers: Vec<String>,
+    /// `-T`.
+    pub content_type: Option<String>,
+    /// The body of `-p` or `-u`.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Parts {
+    /// GET, where nothing was chosen.
+    pub fn finish_method(&mut self) {
+        if self.method == Method::Unset {
+            self.method = Method::Get;
+        }
+    }
+
+    /// The method's name.
+    pub fn method_name(&self) -> &str {
+        match &self.method {
+            Method::Unset | Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Custom(name) => name,
+        }
+    }
+
+    /// The request's head.
+    pub fn head(&self, path: &str, host_field: &str, keep_alive: bool) -> String {
+        let mut head = format!("{} {path} HTTP/1.0\r\n", self.method_name());
+        let mut line = |text: &str| {
+            head.push_str(text);
+            head.push_str("\r\n");
+        };
+        if keep_alive {
+            line("Connection: Keep-Alive");
+        }
+        if !self.cookies.is_empty() {
+            line(&format!("Cookie: {}", self.cookies.join("; ")));
+        }
+        if let Some(credentials) = &self.authorization {
+            line(&format!("Authorization: Basic {}", base64(credentials.as_bytes())));
+        }
+        if let Some(credentials) = &self.proxy_authorization {
+            line(&format!("Proxy-Authorization: Basic {}", base64(credentials.as_bytes())));
+        }
+        if let Some(body) = &self.body {
+            line(&format!("Content-length: {}", body.len()));
+            line(&format!("Content-type: {}", self.content_type.as_deref().unwrap_or("text/plain")));
+        }
+        self.headers.iter().for_each(|header| line(header));
+        if !self.overrides("Host:") {
+            line(&format!("Host: {host_field}"));
+        }
+        if !self.overrides("User-Agent:") {
+            line("User-Agent: ApacheBench/2.3");
+        }
+        if !self.overrides("Accept:") {
+            line("Accept: */*");
+        }
+        line("");
+        head
+    }
+
+    /// Whether a `-H` line begins with this name and colon.
+    fn overrides(&self, name: &str) -> bool {
+        let begins = |header: &String| header.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+        self.headers.iter().any(begins)
+    }
+}
+
+/// RFC 4648 section 4, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().enumerate().fold(0u32, |bits, (index, byte)| bits | u32::from(*byte) << (16 - 8 * index));
+        for digit in 0..4 {
+            let value = (bits >> (18 - 6 * digit)) as usize & 63;
+            text.push(if digit <= group.len() { char::from(ALPHABET[value]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_every_remainder() {
+        for (plain, coded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("u:p", "dTpw"), ("\u{ff}\u{fe}?", "w7/Dvj8=")]
+        {
+            assert_eq!(base64(plain.as_bytes()), coded, "{plain}");
+        }
+    }
+
+    #[test]
+    fn fields_come_in_the_originals_order() {
+        let parts = Parts {
+            method: Method::Post,
+            cookies: vec!["a=b".into()],
+            authorization: Some("u:p".into()),
+            proxy_authorization: Some("x:y".into()),
+            headers: vec!["X: 1".into()],
+            content_type: Some("a/b".into()),
+            body: Some(b"12345".to_vec()),
+        };
+        let expected = "POST /x HTTP/1.0\r\nConnection: Keep-Alive\r\nCookie: a=b\r\nAuthorization: Basic dTpw\r\n\
+            Proxy-Authorization: Basic eDp5\r\nContent-length: 5\r\nContent-type: a/b\r\nX: 1\r\nHost: h:8\r\n\
+            User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n";
+        assert_eq!(parts.head("/x", "h:8", true), expected);
+    }
+
+    #[test]
+    fn header_lines_replace_host_agent_and_accept_only() {
+        let parts = Parts {
+            headers: vec!["host: other".into(), "ACCEPT: x".into(), "User-Agent:z".into(), "Connection: close".into()],
+            ..Parts::default()
+        };
+        let expected = "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\nhost: other\r\nACCEPT: x\r\nUser-Agent:z\r\nConnection: close\r\n\r\n";
+        assert_eq!(parts.head("/", "h", true), expected);
+    }
+
+    #[test]
+    fn every_cookie_is_sent() {
+        let parts = Parts { cookies: vec!["a=b".into(), "c=d".into()], ..Parts::default() };
+        assert!(parts.head("/", "h", false).contains("\r\nCookie: a=b; c=d\r\n"));
+    }
+}
