@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -19,6 +19,8 @@ use std::time::Duration;
 use manifold_engine::request::{Content, Found, Resource};
 use manifold_engine::transport::Turn;
 use manifold_http::imf_fixdate;
+
+use crate::name_hash::NameHasher;
 
 /// Files up to this many bytes are kept in memory; larger ones are kept open and sent by the kernel.
 pub const MEMORY_MAX: u64 = 32 * 1024;
@@ -181,25 +183,6 @@ fn validators(stamp: &Stamp, size: u64) -> Vec<u8> {
     fields.extend_from_slice(&imf_fixdate(seconds));
     fields.extend_from_slice(format!("\r\nETag: \"{size:x}-{microseconds:x}\"\r\n").as_bytes());
     fields
-}
-
-/// Multiply and rotate, eight bytes at a time. Only names that exist on our own disk are keys, and the map is bounded, so
-/// that nobody can choose many that collide.
-#[derive(Default)]
-struct NameHasher(u64);
-
-impl Hasher for NameHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod dir;
 pub mod file_cache;
 pub mod log_config;
 pub mod mime;
+mod name_hash;
 
 use std::path::PathBuf;
 use std::sync::Arc;

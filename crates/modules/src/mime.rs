@@ -1,15 +1,18 @@
 //! `mod_mime`: the media type of a file by the extensions of its name (`TypesConfig`, `AddType`).
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use manifold_engine::phases::{Outcome, Phase, Phases};
 use manifold_engine::request::{Found, Request};
 
+use crate::name_hash::NameHasher;
+
 /// Media types by extension. Extensions are compared without regard to case, as Apache does.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
-    by_extension: HashMap<String, Arc<str>>,
+    by_extension: HashMap<String, Arc<str>, BuildHasherDefault<NameHasher>>,
 }
 
 /// Longest extension that is looked up; longer ones have no type.

@@ -84,7 +84,9 @@ impl Server {
     ///
     /// # Errors
     /// When the identity cannot be taken up.
-    pub fn run_single(self) -> io::Result<Ended> {
+    pub fn run_single(mut self) -> io::Result<Ended> {
+        // Sockets of other cores would collect connections that nobody accepts.
+        self.generation.listeners.truncate(1);
         if let Some(identity) = &self.generation.identity {
             manifold_sys::privileges::drop_to(identity)?;
         }
