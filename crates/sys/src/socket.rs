@@ -1,7 +1,7 @@
 //! Sending on connected sockets with the flags the standard library does not offer.
 
 use std::io::{self, IoSlice};
-use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 use socket2::SockRef;
 
@@ -18,7 +18,7 @@ pub enum Flags {
 ///
 /// # Errors
 /// The call's error; a closed connection is `BrokenPipe`, never a signal.
-pub fn send(stream: &TcpStream, slices: &[IoSlice<'_>], flags: Flags) -> io::Result<usize> {
+pub fn send(stream: &impl AsFd, slices: &[IoSlice<'_>], flags: Flags) -> io::Result<usize> {
     let flags = libc::MSG_NOSIGNAL | if flags == Flags::MoreFollows { libc::MSG_MORE } else { 0 };
     let socket = SockRef::from(stream);
     match slices {

@@ -8,7 +8,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use manifold_engine::transport::{Activity, Host, Turn};
 use manifold_sys::ring::{Options, Ring};
@@ -30,8 +29,8 @@ mod tasks;
 mod tests;
 mod transport;
 
-use connections::Connections;
-use driver::{Driver, Event, Handle, Readiness};
+use connections::{Connections, Outside};
+use driver::{Driver, Handle, Readiness};
 use epoll::EpollDriver;
 
 /// Operations submitted in one call; more are submitted in several.
@@ -45,14 +44,10 @@ const BUFFER_SIZE: u32 = 4096;
 
 /// The whole life of a child.
 pub fn child_main(child: &Child<'_>) -> u8 {
-    let status = match pin_to_core(child).and_then(|()| start(child)) {
-        Ok(status) => status,
-        Err(error) => {
-            log::error!(target: "mpm_percore", "a child cannot go on: {error}");
-            EXIT_SICK
-        }
-    };
-    status
+    pin_to_core(child).and_then(|()| start(child)).unwrap_or_else(|error| {
+        log::error!(target: "mpm_percore", "a child cannot go on: {error}");
+        EXIT_SICK
+    })
 }
 
 fn start(child: &Child<'_>) -> io::Result<u8> {
@@ -61,7 +56,7 @@ fn start(child: &Child<'_>) -> io::Result<u8> {
     match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
         Ok(ring) => Core::new(ring, child, &host)?.run(),
         Err(error) => {
-            log::notice_io_uring(&error);
+            log::warn!(target: "mpm_percore", "io_uring is not available ({error}); connections wait in epoll instead");
             Core::new(EpollDriver::new()?, child, &host)?.run()
         }
     }
@@ -110,25 +105,23 @@ impl<'a, D: Driver> Core<'a, D> {
         while !self.has_finished() {
             self.accept_as_room_allows();
             self.connections.wait()?;
-            let now = clock::tick().now;
-            while let Some(event) = self.connections.driver.next_event() {
+            clock::tick();
+            self.connections.go_on_sending();
+            while let Some(event) = self.connections.handle_events(self.signals_handle) {
                 match event {
-                    Event::Accepted { listener, connection, more } => self.accepted(listener, connection, more),
-                    Event::Received { handle, data, more } => self.connections.received(handle, data, more),
-                    Event::Sent { handle, result } => self.connections.sent(handle, result),
-                    Event::Ready { handle, .. } if handle == self.signals_handle => self.take_signals(),
-                    Event::Ready { handle, .. } => self.connections.writable(handle),
-                    Event::Closed { handle } => self.connections.closed(handle),
+                    Outside::Accepted { listener, connection, more } => self.accepted(listener, connection, more),
+                    Outside::Signals => self.take_signals(),
                 }
             }
-            self.connections.go_on_sending();
-            self.connections.expire(now);
+            self.connections.expire();
         }
         Ok(EXIT_WELL)
     }
 
     fn has_finished(&self) -> bool {
-        self.host.draining() && self.connections.open() == 0 && self.listeners.iter().all(|listening| !listening.accepting)
+        self.host.draining()
+            && self.connections.open() == 0
+            && self.listeners.iter().all(|listening| !listening.accepting)
     }
 
     /// Accepts while there is room. What was accepted beyond it waits to be served, and is no more than the backlog.

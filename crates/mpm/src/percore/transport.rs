@@ -44,6 +44,16 @@ pub(super) struct Mail {
     pub(super) flushed: Option<io::Result<()>>,
 }
 
+impl Mail {
+    /// Forgets the connection that was left, keeping buffers of ordinary size.
+    pub(super) fn forget(&mut self) {
+        self.inbox.clear();
+        self.inbox.shrink_to(BUFFER_KEEP_MAX);
+        let (inbox, staged) = (std::mem::take(&mut self.inbox), std::mem::take(&mut self.staged));
+        *self = Mail { inbox, staged, ..Mail::default() };
+    }
+}
+
 thread_local! {
     /// One for each pooled future of the thread.
     static MAIL: RefCell<Vec<Mail>> = const { RefCell::new(Vec::new()) };

@@ -1,0 +1,325 @@
+//! A core in a thread, with real clients over loopback, once on io_uring and once on epoll.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::request::{Body, Content, Request, Resource};
+use manifold_engine::site::Site;
+
+use super::*;
+use crate::generation::Generation;
+use crate::limits::{Limits, Model, RawLimits, resolve};
+use crate::scoreboard::{Scoreboard, Totals};
+
+/// Large enough to overflow the socket buffers of both sides many times.
+const LARGE: usize = 20 * 1024 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum On {
+    Ring,
+    Epoll,
+}
+
+/// A core that serves until `connections` were accepted and the last is gone.
+struct Server {
+    address: SocketAddr,
+    scoreboard: Scoreboard,
+    thread: JoinHandle<u8>,
+}
+
+impl Server {
+    /// Waits for the core to end.
+    fn join(self) -> Totals {
+        assert_eq!(self.thread.join().unwrap(), EXIT_WELL);
+        assert_eq!(self.scoreboard.server(0).connections(), (0, 0, 0), "open, parked and lingering connections");
+        self.scoreboard.totals()
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).unwrap()
+    }
+}
+
+/// Runs `test` against a core on each kind of waiting. The core ends after `connections` connections.
+fn check(connections: u64, change: impl Fn(&mut Site, &mut Limits), test: impl Fn(&Server)) {
+    for on in [On::Ring, On::Epoll] {
+        if let Some(server) = serve(on, connections, &change) {
+            test(&server);
+            assert_eq!(server.join().connections, connections, "{on:?}");
+        }
+    }
+}
+
+fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> Option<Server> {
+    const OPTIONS: Options = Options { submissions: 16, completions: 256, buffers: 8, buffer_size: 512 };
+    if on == On::Ring
+        && let Err(error) = Ring::new(&OPTIONS)
+    {
+        eprintln!("skipped: io_uring not permitted ({error})");
+        return None;
+    }
+    let mut site = Site::new(pages());
+    let (mut limits, _) = resolve(Model::Percore, &RawLimits::default(), 1);
+    limits.max_connections_per_child = connections;
+    change(&mut site, &mut limits);
+    let scoreboard = Scoreboard::new(1, 1).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let generation = Generation {
+        number: 1,
+        limits,
+        site: Arc::new(site),
+        scoreboard: scoreboard.clone(),
+        listeners: vec![vec![listener]],
+        identity: None,
+        thread_stack: None,
+    };
+    let body = move || {
+        let child = Child { generation: &generation, slot: 0 };
+        let host = CoreHost { worker: child.worker(0), draining: AtomicBool::new(false) };
+        match on {
+            On::Ring => Core::new(Ring::new(&OPTIONS).unwrap(), &child, &host).unwrap().run().unwrap(),
+            On::Epoll => Core::new(EpollDriver::new().unwrap(), &child, &host).unwrap().run().unwrap(),
+        }
+    };
+    let thread = Builder::new().name(format!("core on {on:?}")).spawn(body).unwrap();
+    Some(Server { address, scoreboard, thread })
+}
+
+/// `/` is a short text, `/large` a file, `/memory` as much memory.
+fn pages() -> Phases {
+    let bytes = Arc::clone(large());
+    let path =
+        std::env::temp_dir().join(format!("manifold-percore-{}-{:?}", std::process::id(), std::thread::current().id()));
+    std::fs::write(&path, &bytes).unwrap();
+    let file = Arc::new(File::open(&path).unwrap());
+    std::fs::remove_file(path).unwrap();
+    let resource = |content| Arc::new(Resource { size: LARGE as u64, validators: Vec::new(), content });
+    let (large, memory) = (resource(Content::File(file)), resource(Content::Memory(bytes)));
+    let mut phases = Phases::new();
+    phases.add(Phase::Handler, move |request: &mut Request| {
+        request.response.body = match &request.path[..] {
+            b"/" => Body::Bytes(b"a short text".to_vec()),
+            b"/large" => Body::Resource(Arc::clone(&large)),
+            b"/memory" => Body::Resource(Arc::clone(&memory)),
+            _ => return Outcome::Declined,
+        };
+        Outcome::Done
+    });
+    phases
+}
+
+fn large() -> &'static Arc<[u8]> {
+    static BYTES: OnceLock<Arc<[u8]>> = OnceLock::new();
+    BYTES.get_or_init(|| (0..LARGE).map(|n| (n % 251) as u8).collect())
+}
+
+/// Reads one answer from what `stream` sends: status line and body. The rest stays in `left`.
+fn read_answer(mut stream: &TcpStream, left: &mut Vec<u8>) -> (String, Vec<u8>) {
+    let mut chunk = vec![0; 64 * 1024];
+    loop {
+        if let Some(end) = left.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8(left[..end].to_vec()).unwrap();
+            let length =
+                head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).map_or(0, |n| n.parse().unwrap());
+            if left.len() >= end + 4 + length {
+                let rest = left.split_off(end + 4 + length);
+                let body = left.split_off(end + 4);
+                *left = rest;
+                return (head, body);
+            }
+        }
+        let n = stream.read(&mut chunk).unwrap();
+        assert_ne!(n, 0, "the connection ended within an answer: {:?}", String::from_utf8_lossy(left));
+        left.extend_from_slice(&chunk[..n]);
+    }
+}
+
+fn ask(stream: &TcpStream, request: &str) -> (String, Vec<u8>) {
+    let mut writing = stream;
+    writing.write_all(request.as_bytes()).unwrap();
+    let mut left = Vec::new();
+    let answer = read_answer(stream, &mut left);
+    assert!(left.is_empty(), "more than one answer");
+    answer
+}
+
+fn assert_ended(mut stream: &TcpStream) {
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the server should have closed");
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+const GET_CLOSE: &str = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+fn unchanged(_: &mut Site, _: &mut Limits) {}
+
+#[test]
+fn a_connection_carries_many_requests() {
+    check(2, unchanged, |server| {
+        let first = server.connect();
+        for _ in 0..50 {
+            let (head, body) = ask(&first, GET);
+            assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+            assert_eq!(body, b"a short text");
+        }
+        let (head, _) = ask(&server.connect(), GET_CLOSE);
+        assert!(head.contains("Connection: close"), "{head}");
+    });
+}
+
+#[test]
+fn a_draining_core_answers_once_more_and_ends() {
+    check(2, unchanged, |server| {
+        let kept = server.connect();
+        let (head, _) = ask(&kept, GET);
+        assert!(!head.contains("close"), "{head}");
+        // The second connection is the last the core accepts.
+        let last = server.connect();
+        ask(&last, GET);
+        let (head, _) = ask(&kept, GET);
+        assert!(head.contains("Connection: close"), "{head}");
+        assert_ended(&kept);
+    });
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    check(2, unchanged, |server| {
+        let stream = server.connect();
+        let paths = ["/", "/missing", "/memory", "/", "/large", "/missing", "/"];
+        let mut requests = String::new();
+        for path in paths {
+            requests += &format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+        (&stream).write_all(requests.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut left = Vec::new();
+        for path in paths {
+            let (head, body) = read_answer(&stream, &mut left);
+            match path {
+                "/" => assert_eq!(body, b"a short text"),
+                "/missing" => assert!(head.starts_with("HTTP/1.1 404"), "{head}"),
+                _ => assert!(body[..] == large()[..], "{path} arrived broken"),
+            }
+        }
+        assert_ended(&stream);
+        ask(&server.connect(), GET_CLOSE);
+    });
+}
+
+#[test]
+fn a_head_may_come_byte_by_byte_and_a_body_is_passed_over() {
+    check(1, unchanged, |server| {
+        let mut stream = server.connect();
+        stream.set_nodelay(true).unwrap();
+        let request = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n{}", "b".repeat(3000));
+        for byte in request.as_bytes().chunks(7) {
+            stream.write_all(byte).unwrap();
+        }
+        let (head, _) = read_answer(&stream, &mut Vec::new());
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    });
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte_while_others_are_served() {
+    check(3, unchanged, |server| {
+        let slow = server.connect();
+        let slow_memory = server.connect();
+        (&slow).write_all(GET_LARGE.as_bytes()).unwrap();
+        (&slow_memory).write_all(GET_LARGE.replace("large", "memory").as_bytes()).unwrap();
+        // Both answers are stuck in full sockets now, or will be; the third connection does not care.
+        ask(&server.connect(), GET_CLOSE);
+        for stream in [slow, slow_memory] {
+            let (_, body) = read_answer(&stream, &mut Vec::new());
+            assert!(body[..] == large()[..], "the file arrived broken");
+            assert_ended(&stream);
+        }
+    });
+}
+
+#[test]
+fn a_client_that_vanishes_within_an_answer_leaves_nothing_behind() {
+    check(20, unchanged, |server| {
+        for round in 0..20 {
+            let mut stream = server.connect();
+            stream.write_all(if round % 2 == 0 { GET_LARGE } else { GET }.as_bytes()).unwrap();
+            stream.read_exact(&mut [0; 100]).unwrap();
+            // Bytes that were not read turn the close into a reset.
+        }
+    });
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_for_their_turn() {
+    check(
+        6,
+        |_, limits| limits.max_connections = 2,
+        |server| {
+            let streams: Vec<TcpStream> = (0..6).map(|_| server.connect()).collect();
+            for mut stream in &streams {
+                stream.write_all(GET_CLOSE.as_bytes()).unwrap();
+            }
+            for stream in &streams {
+                let (head, _) = read_answer(stream, &mut Vec::new());
+                assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+                assert_ended(stream);
+            }
+        },
+    );
+}
+
+#[test]
+fn an_idle_connection_is_closed_when_its_time_is_over() {
+    let short = |site: &mut Site, _: &mut Limits| {
+        site.keep_alive_timeout = Duration::from_millis(50);
+        site.timeout = Duration::from_millis(100);
+    };
+    check(3, short, |server| {
+        let (kept, silent, half) = (server.connect(), server.connect(), server.connect());
+        ask(&kept, GET);
+        (&half).write_all(b"GET / HT").unwrap();
+        assert_ended(&kept);
+        assert_ended(&silent);
+        let (head, _) = read_answer(&half, &mut Vec::new());
+        assert!(head.starts_with("HTTP/1.1 408"), "{head}");
+        half.shutdown(Shutdown::Write).unwrap();
+        assert_ended(&half);
+    });
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_given_up() {
+    let short = |site: &mut Site, _: &mut Limits| site.timeout = Duration::from_millis(100);
+    for path in ["large", "memory"] {
+        check(1, short, |server| {
+            let stream = server.connect();
+            (&stream).write_all(GET_LARGE.replace("large", path).as_bytes()).unwrap();
+            // `check` waits for the core to end, which needs this connection's end; only then is anything read.
+            let deadline = std::time::Instant::now() + Duration::from_secs(20);
+            while !server.thread.is_finished() {
+                assert!(std::time::Instant::now() < deadline, "the connection was not given up");
+                std::thread::yield_now();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_refused_request_is_answered_although_the_client_goes_on_sending() {
+    check(1, unchanged, |server| {
+        let mut stream = server.connect();
+        stream.write_all(b"nonsense\r\n\r\n").unwrap();
+        // Unread bytes at a plain close would reset the connection, and the answer might be lost.
+        stream.write_all(&[b'x'; 100_000]).unwrap();
+        let (head, _) = read_answer(&stream, &mut Vec::new());
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+        assert_ended(&stream);
+    });
+}
