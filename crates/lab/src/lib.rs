@@ -1,1 +1,74 @@
-//! Crate in the making; see ARCHITECTURE.md.
+//! The laboratory: starts servers and models side by side, loads them, watches them, and says which to choose.
+//!
+//! An [`experiment`] is a plan of cells (target x load x round) in a random order kept by its seed. [`run`] starts the
+//! [`target`]s as [`server`]s, lets the [`generator`] load one cell at a time in a process of its own while the [`sampler`]
+//! reads the server's processor time and memory, and keeps it all in [`results`]. From there everything is pure:
+//! [`figures`] (medians, intervals, ratios), [`words`] (the answer), [`plot`] and [`report`].
+#![forbid(unsafe_code)]
+
+mod cli;
+mod cores;
+mod csv;
+mod environment;
+mod experiment;
+mod figures;
+#[cfg(test)]
+mod fixture;
+mod generator;
+mod interrupt;
+mod output;
+mod plot;
+mod proc;
+mod progress;
+mod report;
+mod results;
+mod run;
+mod sampler;
+mod server;
+mod target;
+mod text;
+mod words;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+
+use crate::cli::{Cli, Do};
+
+/// `manifold lab`. `args` begin with the program's name, as in `std::env::args_os`.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(message) => {
+            // Help and version go to the standard output, mistakes to the standard error stream.
+            let _ = message.print();
+            return ExitCode::from(if message.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match cli.command {
+        Do::Run(args) => match cli::resolve(&args, clock_seed()) {
+            Ok(settings) => run::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
+            Err(sentence) => fail(&sentence, 2),
+        },
+        Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("{error:#}"), 1),
+        },
+        Do::Exec { cores, command } => match cli::cores(&cores) {
+            Ok(cores) => server::exec(&cores, &command),
+            Err(sentence) => fail(&sentence, 2),
+        },
+    }
+}
+
+fn fail(sentence: &str, code: u8) -> ExitCode {
+    eprintln!("manifold lab: {sentence}");
+    ExitCode::from(code)
+}
+
+/// A seed that differs from run to run and is short enough to type.
+fn clock_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_millis() as u64 % 1_000_000)
+}

@@ -1,0 +1,278 @@
+//! One cell: the generator in a process of its own, the server watched meanwhile.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use manifold_load::report::{Flag, Report};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+use crate::cores::Cores;
+use crate::experiment::{Experiment, Load, Step};
+use crate::interrupt::Interrupt;
+use crate::results::{Cell, Latency, Mark};
+use crate::sampler::{self, Usage};
+use crate::server::Server;
+
+/// After the generator was started, until memory is looked at: it has connected by then, and is warming up.
+const CONNECTED_AFTER: Duration = Duration::from_millis(40);
+/// A generator that is this late is killed.
+const LATE: Duration = Duration::from_secs(15);
+/// A request without an answer after this long has failed; longer than any cell, so that a stall shows as one.
+const REQUEST_TIMEOUT_S: &str = "10";
+/// Above this share of one processor, something else disturbed the cell.
+const OTHER_LOAD_MAX: f64 = 0.10;
+/// The longest pause after a cell.
+const SETTLE_MAX: Duration = Duration::from_millis(60);
+
+/// What every cell needs.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// This binary.
+    pub manifold: &'a Path,
+    /// The settings.
+    pub experiment: &'a Experiment,
+    /// The processors.
+    pub cores: &'a Cores,
+    /// The path asked for.
+    pub path: &'a str,
+    /// The length every answer must have.
+    pub bytes: u64,
+    /// Where the generator's complaints go.
+    pub log: &'a File,
+}
+
+impl Bench<'_> {
+    /// Measures one cell. `None` if the run was interrupted meanwhile.
+    ///
+    /// # Errors
+    /// If the generator cannot be run or understood, or the server is gone.
+    pub fn measure(&self, step: &Step, server: &mut Server, interrupt: &Interrupt) -> Result<Option<Cell>> {
+        let pid = server.pid();
+        let clocks = Clocks::read();
+        let before = sampler::usage(pid).with_context(|| format!("{} is gone", server.installed.target.label))?;
+        let mut child = self.start(server.port, step.load)?;
+        std::thread::sleep(CONNECTED_AFTER);
+        let pss_kib = sampler::pss_kib(pid).ok();
+        let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
+        settle(step.load, &report);
+        if !server.alive() {
+            bail!("{} ended during the run\n{}", server.installed.target.label, server.last_words());
+        }
+        let used = sampler::usage(pid)?.since(&before);
+        let other_load = clocks.other_load(&used);
+        Ok(Some(cell(step, &report, &used, pss_kib, other_load)))
+    }
+
+    fn start(&self, port: u16, load: Load) -> Result<Child> {
+        let threads = self.cores.generator.len().clamp(1, load.concurrency as usize);
+        let mut command = Command::new(self.manifold);
+        command
+            .arg("load")
+            .arg(format!("http://127.0.0.1:{port}{}", self.path))
+            .args(["--connections", &load.concurrency.to_string()])
+            .args(["--duration", &self.experiment.measured_s.to_string()])
+            .args(["--warmup", &self.experiment.warm_up_s.to_string()])
+            .args(["--threads", &threads.to_string()])
+            .args(["--timeout", REQUEST_TIMEOUT_S, "--expect-status", "200"])
+            .args(["--expect-length", &self.bytes.to_string()])
+            .arg("--json");
+        if load.keep_alive {
+            command.arg("--keep-alive");
+        }
+        if !self.cores.shared() {
+            let list: Vec<String> = self.cores.generator.iter().map(ToString::to_string).collect();
+            command.args(["--pin", &list.join(",")]);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(self.log.try_clone()?)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start the generator, {}", self.manifold.display()))
+    }
+
+    /// Reads the generator's report to its end; kills it when interrupted or late.
+    fn finish(&self, child: &mut Child, interrupt: &Interrupt) -> Result<Option<Report>> {
+        let deadline =
+            Instant::now() + Duration::from_secs_f64(self.experiment.measured_s + self.experiment.warm_up_s) + LATE;
+        let mut output = child.stdout.take().context("the generator's output is not connected")?;
+        let mut text = Vec::new();
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut waited = [PollFd::new(output.as_fd(), PollFlags::POLLIN), interrupt.poll_fd()];
+            let ready = poll(&mut waited, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+            let interrupted = waited[1].any().unwrap_or(false);
+            if interrupted || left.is_zero() {
+                let _ = child.kill();
+                let _ = child.wait();
+                return if interrupted {
+                    Ok(None)
+                } else {
+                    bail!("the generator did not end in time; see generator.log")
+                };
+            }
+            match ready {
+                Ok(_) if waited[0].any().unwrap_or(false) => {}
+                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(e) => return Err(e).context("cannot wait for the generator"),
+            }
+            match output.read(&mut chunk).context("cannot read the generator's report")? {
+                0 => break,
+                n => text.extend_from_slice(&chunk[..n]),
+            }
+        }
+        let status = child.wait().context("cannot wait for the generator")?;
+        match serde_json::from_slice(&text) {
+            Ok(report) => Ok(Some(report)),
+            Err(e) => bail!("the generator ({status}) left no report that can be read: {e}; see generator.log"),
+        }
+    }
+}
+
+/// Lets the server finish what the generator left: the requests in flight and the connections to close. Their cost
+/// belongs to this cell, not to the next.
+fn settle(load: Load, report: &Report) {
+    let in_flight = f64::from(load.concurrency) / report.requests_per_second.max(1000.0);
+    std::thread::sleep((Duration::from_millis(10) + Duration::from_secs_f64(in_flight)).min(SETTLE_MAX));
+}
+
+/// Processor time counted so far of the whole machine, of this process, and of the generators it has waited for.
+struct Clocks {
+    machine: Option<Duration>,
+    ours: Duration,
+    wall: Instant,
+}
+
+impl Clocks {
+    fn read() -> Clocks {
+        let of = |who| {
+            getrusage(who).map_or(Duration::ZERO, |usage| {
+                let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+                Duration::from_micros(micros.max(0) as u64)
+            })
+        };
+        Clocks {
+            machine: sampler::machine(),
+            ours: of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN),
+            wall: Instant::now(),
+        }
+    }
+
+    /// What something else than this run used since then, as a share of one processor.
+    fn other_load(&self, server: &Usage) -> f64 {
+        let now = Clocks::read();
+        let (Some(machine), Some(earlier)) = (now.machine, self.machine) else { return 0.0 };
+        let known = server.cpu + now.ours.saturating_sub(self.ours);
+        let other = machine.saturating_sub(earlier).saturating_sub(known);
+        other.as_secs_f64() / (now.wall - self.wall).as_secs_f64()
+    }
+}
+
+/// The cell out of what was seen from both sides.
+fn cell(step: &Step, report: &Report, used: &Usage, pss_kib: Option<u64>, other_load: f64) -> Cell {
+    // A request in flight at the end reached the server, unless its connection was never taken up.
+    let in_flight = report.unfinished.count.saturating_sub(report.unserved_connections);
+    Cell {
+        round: step.round,
+        target: step.target,
+        keep_alive: step.load.keep_alive,
+        concurrency: step.load.concurrency,
+        seconds: report.seconds,
+        completed: report.completed,
+        worked_on: report.completed_with_warmup + in_flight,
+        requests_per_second: report.requests_per_second,
+        latency_us: report.latency_us.map(|l| Latency { mean: l.mean, p50: l.p50, p90: l.p90, p99: l.p99, max: l.max }),
+        errors: report.errors.total(),
+        unserved: report.unserved_connections,
+        cpu_s: used.cpu.as_secs_f64(),
+        user_ticks: used.user_ticks,
+        system_ticks: used.system_ticks,
+        pss_kib,
+        processes: used.processes,
+        threads: used.threads,
+        generator_cpu_s: report.generator.user_s + report.generator.system_s,
+        other_load,
+        marks: marks(&report.flags, other_load),
+    }
+}
+
+/// The generator's flags as marks, and the laboratory's own.
+fn marks(flags: &[Flag], other_load: f64) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = flags
+        .iter()
+        .filter_map(|flag| match flag {
+            Flag::GeneratorSaturated => Some(Mark::GeneratorSaturated),
+            Flag::WrongStatus => Some(Mark::WrongStatus),
+            Flag::WrongLength => Some(Mark::WrongLength),
+            Flag::Errors => Some(Mark::Errors),
+            Flag::PortsExhausted => Some(Mark::PortsExhausted),
+            Flag::DescriptorsExhausted => Some(Mark::DescriptorsExhausted),
+            Flag::UnservedConnections => Some(Mark::Unserved),
+            Flag::Stalled => Some(Mark::Stalled),
+            Flag::NothingCompleted => Some(Mark::NothingCompleted),
+            Flag::Interrupted => None, // the cell is not kept then
+        })
+        .collect();
+    if other_load > OTHER_LOAD_MAX {
+        marks.push(Mark::Disturbed);
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report as `manifold load --json` prints it.
+    const REPORT: &str = include_str!("../tests/load-report.json");
+
+    fn step() -> Step {
+        Step { round: 2, target: 1, load: Load { keep_alive: true, concurrency: 100 } }
+    }
+
+    #[test]
+    fn a_cell_joins_both_sides() {
+        let report: Report = serde_json::from_str(REPORT).expect("the generator's own form");
+        let used =
+            Usage { cpu: Duration::from_millis(300), user_ticks: 10, system_ticks: 20, processes: 17, threads: 433 };
+        let cell = cell(&step(), &report, &used, Some(2048), 0.02);
+        assert_eq!((cell.round, cell.target, cell.load()), (2, 1, step().load));
+        assert_eq!(cell.completed, report.completed);
+        assert_eq!(cell.worked_on, report.completed_with_warmup + report.unfinished.count);
+        assert_eq!((cell.cpu_s, cell.pss_kib, cell.threads), (0.3, Some(2048), 433));
+        assert_eq!(cell.latency_us.map(|l| l.p99), report.latency_us.map(|l| l.p99));
+        assert!(cell.usable());
+    }
+
+    /// A connection that was never taken up has a request waiting that the server never saw.
+    #[test]
+    fn unserved_requests_are_not_the_servers_work() {
+        let mut report: Report = serde_json::from_str(REPORT).expect("the generator's own form");
+        report.unfinished.count = 100;
+        report.unserved_connections = 40;
+        let cell = cell(&step(), &report, &Usage::default(), None, 0.0);
+        assert_eq!(cell.worked_on, report.completed_with_warmup + 60);
+    }
+
+    #[test]
+    fn flags_become_marks() {
+        for (flags, other, expected) in [
+            (&[][..], 0.05, &[][..]),
+            (&[Flag::GeneratorSaturated, Flag::Errors], 0.0, &[Mark::GeneratorSaturated, Mark::Errors]),
+            (&[Flag::WrongLength], 0.5, &[Mark::WrongLength, Mark::Disturbed]),
+            (&[Flag::UnservedConnections, Flag::Stalled], 0.0, &[Mark::Unserved, Mark::Stalled]),
+        ] {
+            assert_eq!(marks(flags, other), expected, "{flags:?}");
+        }
+    }
+}

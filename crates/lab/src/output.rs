@@ -1,0 +1,106 @@
+//! The folder a run leaves: `report.html`, `results.json`, `cells.csv`, and what the servers were told and said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::csv;
+use crate::report;
+use crate::results::Results;
+
+/// An output folder of our own.
+#[derive(Debug)]
+pub struct Output {
+    folder: PathBuf,
+}
+
+impl Output {
+    /// Makes the folder: the given one, or `lab-DATE-TIME` here. Nothing that is there is ever overwritten.
+    ///
+    /// # Errors
+    /// If it exists with something in it, or cannot be made.
+    pub fn create(given: Option<&Path>) -> Result<Output> {
+        let folder = match given {
+            Some(folder) => folder.to_owned(),
+            None => PathBuf::from(jiff::Zoned::now().strftime("lab-%Y%m%d-%H%M%S").to_string()),
+        };
+        if fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some()) {
+            bail!("{} is there already and not empty; give another folder with --out", folder.display());
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let folder = folder.canonicalize().with_context(|| format!("cannot use the folder {}", folder.display()))?;
+        Ok(Output { folder })
+    }
+
+    /// The folder of an earlier run, by its `results.json` or itself, and what it holds.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of another format.
+    pub fn open(results: &Path) -> Result<(Output, Results)> {
+        let file = if results.is_dir() { results.join("results.json") } else { results.to_owned() };
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let read: Results = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a results.json of this version", file.display()))?;
+        if read.format != crate::results::FORMAT {
+            bail!("{} has format {}, and this version reads {}", file.display(), read.format, crate::results::FORMAT);
+        }
+        let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        Ok((Output { folder }, read))
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes everything.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, results: &Results) -> Result<()> {
+        // The data first: should the report fail, nothing measured is lost.
+        let json = serde_json::to_string_pretty(results).context("the results cannot be written as JSON")?;
+        self.file("results.json", &json)?;
+        self.write_views(results)
+    }
+
+    /// Writes what is derived from `results.json`.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write_views(&self, results: &Results) -> Result<()> {
+        self.file("cells.csv", &csv::cells(results))?;
+        self.file("report.html", &report::html(results).context("the report cannot be made")?)
+    }
+
+    fn file(&self, name: &str, text: &str) -> Result<()> {
+        let file = self.folder.join(name);
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_run_is_written_read_again_and_never_overwritten() {
+        let folder = std::env::temp_dir().join(format!("manifold-lab-output-{}", std::process::id()));
+        let out = Output::create(Some(&folder)).expect("a new folder");
+        let results = fixture::clear_winner();
+        out.write(&results).expect("it can be written");
+        let (again, read) = Output::open(&folder).expect("it can be read");
+        // Not the whole: a float may differ in its last bit after a decimal text.
+        assert_eq!((read.cells.len(), &read.targets), (results.cells.len(), &results.targets));
+        assert_eq!(read.experiment, results.experiment);
+        again.write_views(&read).expect("the views can be made again");
+        let said = Output::create(Some(&folder)).expect_err("it is not empty").to_string();
+        assert!(said.contains("--out"), "{said}");
+        fs::write(folder.join("results.json"), "{}").expect("it can be written");
+        let said = Output::open(&folder).expect_err("no results").to_string();
+        assert!(said.contains("not a results.json"), "{said}");
+        fs::remove_dir_all(&folder).expect("it can be removed");
+    }
+}

@@ -1,0 +1,281 @@
+//! Everything a run found, as `results.json` keeps it: what was asked, where it ran, each measured cell, each figure.
+//! The report, the CSV and the words are made from this alone, so they can be made again from the file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cores::Cores;
+use crate::experiment::{Experiment, Load};
+use crate::figures::Figure;
+use crate::target::{Family, Model};
+
+/// The version of the file's form; it changes when a reader must.
+pub const FORMAT: u32 = 1;
+
+/// A whole run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Results {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What was asked.
+    pub experiment: Experiment,
+    /// The page.
+    pub page: PageInfo,
+    /// The targets measured, in the order of the tables.
+    pub targets: Vec<TargetInfo>,
+    /// The targets that were wanted and could not be measured.
+    pub missing: Vec<Missing>,
+    /// Where it ran.
+    pub environment: Environment,
+    /// Set when it was ended early: why, and so how far it came.
+    pub ended_early: Option<String>,
+    /// How long it took, seconds.
+    pub took_s: f64,
+    /// Every cell in the order measured.
+    pub cells: Vec<Cell>,
+    /// The figures over all rounds, computed from the cells.
+    pub figures: Vec<Figure>,
+}
+
+/// The page that was asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PageInfo {
+    /// The served folder; `None` for the built-in page.
+    pub site: Option<String>,
+    /// The path.
+    pub path: String,
+    /// Length of the body in bytes.
+    pub bytes: u64,
+}
+
+/// A target that was measured.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct TargetInfo {
+    /// Its name in the files.
+    pub name: String,
+    /// Its name for a person.
+    pub label: String,
+    /// Whose program.
+    pub family: Family,
+    /// Which model.
+    pub model: Model,
+    /// What the program says of itself.
+    pub version: String,
+    /// Processes and threads after the start, before any load.
+    pub processes: u32,
+    /// See `processes`.
+    pub threads: u32,
+    /// PSS after the start, before any load, KiB.
+    pub pss_fresh_kib: Option<u64>,
+}
+
+/// A target that was wanted but is not there.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Missing {
+    /// Its name for a person.
+    pub label: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Where the run took place.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Environment {
+    /// Beginning of the run, UTC, `2026-11-21 09:30:00`.
+    pub started_utc: String,
+    /// Operating system.
+    pub system: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Memory of the machine, MiB.
+    pub memory_mib: u64,
+    /// Who got which processors.
+    pub cores: Cores,
+    /// Version of Manifold.
+    pub manifold: String,
+    /// The command that repeats the run.
+    pub command: String,
+}
+
+/// One measurement: one target under one load in one round.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Cell {
+    /// Round, from 0.
+    pub round: u32,
+    /// Index into [`Results::targets`].
+    pub target: usize,
+    /// Whether connections were kept alive.
+    pub keep_alive: bool,
+    /// Connections.
+    pub concurrency: u32,
+    /// Measured time, seconds.
+    pub seconds: f64,
+    /// Answers in the measured time.
+    pub completed: u64,
+    /// Requests the server worked on while its CPU time was counted: with the warm-up and those unfinished at the end.
+    pub worked_on: u64,
+    /// Answers a second.
+    pub requests_per_second: f64,
+    /// Latency percentiles, microseconds; absent without answers.
+    pub latency_us: Option<Latency>,
+    /// Requests without a complete answer.
+    pub errors: u64,
+    /// Connections that never got one answer.
+    pub unserved: u64,
+    /// CPU seconds of the server's process tree from before the warm-up to after the load.
+    pub cpu_s: f64,
+    /// The same, user mode, in ticks: rough in one cell.
+    pub user_ticks: u64,
+    /// The same, kernel, in ticks.
+    pub system_ticks: u64,
+    /// PSS of the server's process tree under load, KiB.
+    pub pss_kib: Option<u64>,
+    /// Processes of the server.
+    pub processes: u32,
+    /// Threads of the server.
+    pub threads: u32,
+    /// CPU seconds of the generator in the measured time.
+    pub generator_cpu_s: f64,
+    /// Share of one processor that something else than server and generator used meanwhile (1 = one whole processor).
+    pub other_load: f64,
+    /// What is to be held against it.
+    pub marks: Vec<Mark>,
+}
+
+/// Latency in microseconds: from the start of a request (of connecting, without keep-alive) to its last byte.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+impl Cell {
+    /// The load.
+    pub fn load(&self) -> Load {
+        Load { keep_alive: self.keep_alive, concurrency: self.concurrency }
+    }
+
+    /// Whether its figures may enter a median: not if the answers were wrong, or none came.
+    pub fn usable(&self) -> bool {
+        self.completed > 0 && !self.marks.iter().any(|mark| mark.refuses())
+    }
+}
+
+/// A validity guard that spoke up.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// The generator had no CPU left: the server may be faster than shown.
+    GeneratorSaturated,
+    /// An answer had another status than 200.
+    WrongStatus,
+    /// An answer had another length than the page.
+    WrongLength,
+    /// Some requests got no complete answer.
+    Errors,
+    /// No local port was left for new connections.
+    PortsExhausted,
+    /// The generator ran out of file descriptors.
+    DescriptorsExhausted,
+    /// Some connections never got an answer.
+    Unserved,
+    /// Requests were waiting at the end, for longer than any answered one.
+    Stalled,
+    /// No answer at all, or the generator failed.
+    NothingCompleted,
+    /// Something else on the machine used more than a tenth of a processor.
+    Disturbed,
+}
+
+impl Mark {
+    /// Every mark, in the order of the report's table.
+    pub const ALL: [Mark; 10] = [
+        Mark::WrongStatus,
+        Mark::WrongLength,
+        Mark::NothingCompleted,
+        Mark::PortsExhausted,
+        Mark::DescriptorsExhausted,
+        Mark::Errors,
+        Mark::Unserved,
+        Mark::Stalled,
+        Mark::GeneratorSaturated,
+        Mark::Disturbed,
+    ];
+
+    /// The cell's figures are refused, not only marked.
+    pub fn refuses(self) -> bool {
+        matches!(
+            self,
+            Mark::WrongStatus
+                | Mark::WrongLength
+                | Mark::NothingCompleted
+                | Mark::PortsExhausted
+                | Mark::DescriptorsExhausted
+        )
+    }
+
+    /// One letter for the tables.
+    pub fn letter(self) -> char {
+        match self {
+            Mark::GeneratorSaturated => 'G',
+            Mark::WrongStatus => 'S',
+            Mark::WrongLength => 'L',
+            Mark::Errors => 'E',
+            Mark::PortsExhausted => 'P',
+            Mark::DescriptorsExhausted => 'F',
+            Mark::Unserved => 'U',
+            Mark::Stalled => 'W',
+            Mark::NothingCompleted => 'N',
+            Mark::Disturbed => 'D',
+        }
+    }
+
+    /// What it means, for the report.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Mark::GeneratorSaturated => {
+                "the generator's processor was full: requests a second are a lower bound of what the server can do, and latency \
+                 contains waiting inside the generator; CPU a request and memory are not affected"
+            }
+            Mark::WrongStatus => "an answer had another status than 200: the round is left out",
+            Mark::WrongLength => "an answer had another length than the page: the round is left out",
+            Mark::Errors => "some requests got no complete answer (refused, reset, or closed while in use)",
+            Mark::PortsExhausted => "no local port was left for new connections: the round is left out",
+            Mark::DescriptorsExhausted => "the generator ran out of file descriptors: the round is left out",
+            Mark::Unserved => "some connections got no answer at all: the model had no process or thread for them",
+            Mark::Stalled => "requests were still waiting at the end, for longer than any answered one had taken",
+            Mark::NothingCompleted => "nothing was answered: the round is left out",
+            Mark::Disturbed => "something else on the machine used more than a tenth of a processor",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mark_has_its_own_letter_and_is_listed() {
+        let letters: std::collections::BTreeSet<char> = Mark::ALL.iter().map(|m| m.letter()).collect();
+        assert_eq!(letters.len(), Mark::ALL.len());
+    }
+
+    #[test]
+    fn wrong_answers_are_refused_and_a_full_generator_is_not() {
+        let cell = |completed, marks: &[Mark]| Cell { completed, marks: marks.to_vec(), ..Cell::default() };
+        for (cell, expected) in [
+            (cell(5, &[]), true),
+            (cell(0, &[]), false),
+            (cell(5, &[Mark::GeneratorSaturated, Mark::Errors, Mark::Unserved]), true),
+            (cell(5, &[Mark::Errors, Mark::WrongLength]), false),
+            (cell(5, &[Mark::PortsExhausted]), false),
+        ] {
+            assert_eq!(cell.usable(), expected, "{cell:?}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Starting a server under test, waiting until it answers rightly, and ending it for certain.
+//!
+//! A server is started through this binary's own hidden `lab exec`, which binds itself to the servers' processors, asks
+//! the kernel for TERM should the laboratory die, and becomes the server. So the process id is the server's, and no
+//! server outlives a laboratory that was killed.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::Pid;
+
+use crate::cores;
+use crate::sampler;
+use crate::target::{Installed, Terms};
+
+/// How long a server may take until it answers.
+const READY_WITHIN: Duration = Duration::from_secs(15);
+/// How long a server may take to end after TERM; Apache's parent itself gives its children 10 s.
+const STOP_WITHIN: Duration = Duration::from_secs(12);
+/// Between two looks at a server that starts or ends.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// One probe's connection and each of its reads.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest answer a probe reads: pages beyond it cannot be compared, and are refused.
+const PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// A server that was started.
+#[derive(Debug)]
+pub struct Server {
+    /// What it is.
+    pub installed: Installed,
+    /// Port on 127.0.0.1.
+    pub port: u16,
+    folder: PathBuf,
+    child: Child,
+}
+
+/// The page every server must answer with.
+#[derive(Debug)]
+pub struct Page {
+    /// The path asked for, beginning with `/`.
+    pub path: String,
+    /// The bytes that must come.
+    pub body: Vec<u8>,
+}
+
+impl Server {
+    /// Writes the configuration into `terms.folder` and starts the server. It does not answer yet.
+    ///
+    /// # Errors
+    /// If the folder cannot be written or the program cannot be started.
+    pub fn start(installed: &Installed, terms: &Terms<'_>, helper: &Path) -> Result<Server> {
+        let folder = terms.folder.to_owned();
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let config = folder.join("server.conf");
+        let text = installed.target.config(terms).map_err(anyhow::Error::msg)?;
+        fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
+        let console = File::create(folder.join("console.log")).context("cannot write the server's console.log")?;
+        let child = Command::new(helper)
+            .args(["lab", "exec", "--cores", &cores::text(terms.cores), "--"])
+            .arg(&installed.program)
+            .args(installed.target.arguments(&config))
+            .stdin(Stdio::null())
+            .stdout(console.try_clone()?)
+            .stderr(console)
+            // Ctrl-C at the terminal is for the laboratory, which then ends its servers in order.
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {}", installed.program.display()))?;
+        Ok(Server { installed: installed.clone(), port: terms.port, folder, child })
+    }
+
+    /// The process id of the server's parent process.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Waits until it answers with the page.
+    ///
+    /// # Errors
+    /// If it ends, answers wrongly for as long as it is waited for, or does not answer; with its last log lines.
+    pub fn wait_ready(&mut self, page: &Page) -> Result<()> {
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let said = match probe(self.port, page) {
+                Ok(()) => return Ok(()),
+                Err(said) => said,
+            };
+            let label = self.installed.target.label;
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{label} ended while it started ({status})\n{}", self.last_words());
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "{label} did not answer rightly within {} s: {said}\n{}",
+                    READY_WITHIN.as_secs(),
+                    self.last_words()
+                );
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Waits until its number of threads no longer grows (bounded), so that no cell measures the start.
+    pub fn wait_full_size(&self) {
+        const STEADY: u32 = 5;
+        let mut last = 0;
+        let mut same = 0;
+        for _ in 0..100 {
+            let now = sampler::usage(self.pid()).map(|usage| usage.threads).unwrap_or(0);
+            same = if now == last { same + 1 } else { 0 };
+            if same >= STEADY {
+                return;
+            }
+            last = now;
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Whether it is still there.
+    pub fn alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end. [`Server::stop`] waits for it; asking all first lets them end side by side.
+    pub fn ask_to_end(&self) {
+        // Not reaped yet, so the process id cannot have become another's.
+        let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
+    }
+
+    /// Ends it: TERM, and KILL to its whole tree should that not do in time.
+    pub fn stop(mut self) {
+        let family = sampler::tree(self.pid()).unwrap_or_default();
+        self.ask_to_end();
+        let deadline = Instant::now() + STOP_WITHIN;
+        while self.alive() {
+            if Instant::now() > deadline {
+                // Children first: once their parent is reaped, nothing ties their ids to this server.
+                for &pid in family.iter().rev() {
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// The last lines it wrote to its console and its error log.
+    pub fn last_words(&self) -> String {
+        let mut text = String::new();
+        for name in ["console.log", "error.log"] {
+            let file = self.folder.join(name);
+            let log = fs::read(&file).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+            for line in &lines[lines.len().saturating_sub(5)..] {
+                text.push_str("    ");
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        if text.is_empty() { format!("    (it wrote nothing; see {})", self.folder.display()) } else { text }
+    }
+}
+
+/// `lab exec`: becomes the server, on the given processors, ending with its parent. Returns only if that failed.
+pub fn exec(cores: &[usize], command: &[std::ffi::OsString]) -> ExitCode {
+    let Some((program, arguments)) = command.split_first() else {
+        eprintln!("manifold lab exec: no program given");
+        return ExitCode::from(2);
+    };
+    if let Err(e) = cores::bind(cores) {
+        eprintln!("manifold lab exec: processors {}: {e}", cores::text(cores));
+    }
+    // The laboratory reads its signals from a descriptor and so blocks them; the server must get its own.
+    let _ = SigSet::all().thread_unblock();
+    let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGTERM);
+    let e = Command::new(program).args(arguments).exec();
+    eprintln!("manifold lab exec: {}: {e}", Path::new(program).display());
+    ExitCode::from(1)
+}
+
+/// `count` different free ports on 127.0.0.1.
+///
+/// # Errors
+/// If the system has none left.
+pub fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
+    // All are held at once, so that none is given twice.
+    let held: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<std::io::Result<_>>()?;
+    held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
+
+/// Asks for the page once.
+///
+/// # Errors
+/// What was wrong with the answer, as a sentence.
+fn probe(port: u16, page: &Page) -> Result<(), String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let ask = || -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
+        write!(stream, "GET {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n", page.path)?;
+        let mut answer = Vec::new();
+        stream.take(PROBE_BYTES_MAX).read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|e| format!("no answer: {e}"))?;
+    judge(&answer, page)
+}
+
+/// Whether an answer is the page.
+fn judge(answer: &[u8], page: &Page) -> Result<(), String> {
+    let head_end =
+        answer.windows(4).position(|w| w == b"\r\n\r\n").ok_or("it answered with something that is not HTTP")?;
+    let head = String::from_utf8_lossy(&answer[..head_end]);
+    let status = head.split_ascii_whitespace().nth(1).unwrap_or("");
+    let body = &answer[head_end + 4..];
+    match status {
+        "200" if body == page.body => Ok(()),
+        "200" => Err(format!(
+            "{} answered 200 with {} other bytes than the file's {}",
+            page.path,
+            body.len(),
+            page.body.len()
+        )),
+        "403" => {
+            Err(format!("{} answered 403: the server's user may not read the file or a folder above it", page.path))
+        }
+        _ => Err(format!("{} answered {status}", page.path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_judged() {
+        let page = Page { path: "/x".to_owned(), body: b"four".to_vec() };
+        for (answer, expected) in [
+            (&b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"[..], Ok(())),
+            (b"HTTP/1.1 200 OK\r\n\r\nfive!", Err("5 other bytes")),
+            (b"HTTP/1.1 403 Forbidden\r\n\r\n", Err("may not read")),
+            (b"HTTP/1.1 404 Not Found\r\n\r\nfour", Err("answered 404")),
+            (b"SSH-2.0\r\n", Err("not HTTP")),
+            (b"", Err("not HTTP")),
+        ] {
+            match (judge(answer, &page), expected) {
+                (Ok(()), Ok(())) => {}
+                (Err(said), Err(part)) => assert!(said.contains(part), "{said}"),
+                (got, expected) => panic!("{got:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn free_ports_differ() {
+        let mut ports = free_ports(20).expect("there are ports");
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 20);
+        assert!(!ports.contains(&0));
+    }
+
+    #[test]
+    fn a_closed_port_is_a_sentence() {
+        let port = free_ports(1).expect("a port")[0];
+        let said = probe(port, &Page { path: "/".to_owned(), body: vec![] }).expect_err("nobody is there");
+        assert!(said.starts_with("no answer"), "{said}");
+    }
+}

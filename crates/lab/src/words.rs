@@ -1,0 +1,560 @@
+//! The answer in words: what a reader should take away, with its evidence, before any plot.
+//!
+//! The figure that decides is CPU time a request: it is the server's own, also where the generator sets the pace.
+
+use manifold_stats::{Interval, Verdict, attainable_level};
+
+use crate::experiment::Load;
+use crate::figures::{Cells, Metric};
+use crate::results::{Mark, Results};
+use crate::target::{Family, Model};
+use crate::text;
+
+/// What the report says first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Answer {
+    /// One sentence.
+    pub headline: String,
+    /// The sentences that follow, each with a title.
+    pub points: Vec<Point>,
+    /// What limits these figures.
+    pub limits: Vec<String>,
+}
+
+/// A titled statement.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Point {
+    /// A few words.
+    pub title: String,
+    /// Sentences.
+    pub text: String,
+}
+
+/// Reads the answer off the results.
+pub fn answer(results: &Results) -> Answer {
+    let view = View { results, cells: Cells::new(&results.experiment, &results.cells) };
+    let mut points = Vec::new();
+    let mut say = |title: &str, text: Option<String>| {
+        if let Some(text) = text {
+            points.push(Point { title: title.to_owned(), text });
+        }
+    };
+    say("With a new connection for each request", view.other_mode());
+    say("Beside Apache's own models", view.namesakes());
+    say("Your choice among the models Apache has", view.choice(Family::Manifold));
+    say("The same choice on apache2 itself", view.choice(Family::Apache2));
+    say("Memory", view.memory());
+    say("Requests a second", view.speed());
+    say("Not told apart", view.not_distinguishable());
+    Answer { headline: view.headline(), points, limits: view.limits() }
+}
+
+struct View<'r> {
+    results: &'r Results,
+    cells: Cells<'r>,
+}
+
+/// A target and its mean of some metric.
+type Ranked = (usize, Interval);
+
+impl View<'_> {
+    fn label(&self, target: usize) -> &str {
+        &self.results.targets[target].label
+    }
+
+    fn loads(&self, keep_alive: bool) -> Vec<Load> {
+        self.results.experiment.loads().into_iter().filter(|load| load.keep_alive == keep_alive).collect()
+    }
+
+    /// Keep-alive where it was measured: it is what browsers and proxies do.
+    fn main_mode(&self) -> bool {
+        self.results.experiment.keep_alive.contains(&true)
+    }
+
+    /// Targets from least to most by their mean over loads.
+    fn ranking(&self, loads: &[Load], metric: Metric) -> Vec<Ranked> {
+        let mut ranking: Vec<Ranked> = (0..self.results.targets.len())
+            .filter_map(|target| Some((target, self.cells.mean(target, loads, metric)?)))
+            .collect();
+        ranking.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
+        ranking
+    }
+
+    /// The first of a ranking and those that cannot be told from it; and the first that can.
+    fn leaders(&self, ranking: &[Ranked], loads: &[Load], metric: Metric) -> (Vec<Ranked>, Option<(usize, Interval)>) {
+        let mut leaders = Vec::new();
+        let mut next = None;
+        let Some(&(best, _)) = ranking.first() else { return (leaders, next) };
+        for &(target, mean) in ranking {
+            match self.cells.ratio(target, best, loads, metric) {
+                Some(ratio) if target != best && ratio.verdict() == Verdict::More => {
+                    next.get_or_insert((target, ratio));
+                }
+                _ => leaders.push((target, mean)),
+            }
+        }
+        (leaders, next)
+    }
+
+    /// Who needs least CPU in one mode, as a sentence.
+    fn cheapest(&self, keep_alive: bool) -> Option<String> {
+        let loads = self.loads(keep_alive);
+        let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
+        let (leaders, next) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
+        let (best, cost) = *leaders.first()?;
+        let mut said = if leaders.len() == 1 {
+            format!("{} needs the least CPU: {} a request", capital(self.label(best)), text::micros(cost.estimate))
+        } else {
+            let each: Vec<String> = leaders
+                .iter()
+                .map(|&(target, mean)| format!("{} ({})", self.label(target), text::micros(mean.estimate)))
+                .collect();
+            let all = if leaders.len() == ranking.len() && ranking.len() > 2 { "No target stands out: " } else { "" };
+            let each = if all.is_empty() { capital(&text::list(&each)) } else { text::list(&each) };
+            format!("{all}{each} need about the same CPU a request; this run cannot tell them apart")
+        };
+        if let Some((target, ratio)) = next {
+            let joint = if leaders.len() == 1 { ", " } else { "; the first is at " };
+            said.push_str(&format!("{joint}{} less than {}", text::times(&ratio), self.label(target)));
+        }
+        said.push('.');
+        if leaders.len() == 1
+            && let Some(&(nginx, _)) = ranking.iter().find(|&&(t, _)| self.results.targets[t].family == Family::Nginx)
+            && nginx != best
+            && next.is_none_or(|(target, _)| target != nginx)
+            && let Some(ratio) = self.cells.ratio(nginx, best, &loads, Metric::CpuUsPerRequest)
+        {
+            said.push_str(&format!(" {} needs {} as much.", capital(self.label(nginx)), text::times(&ratio)));
+        }
+        Some(said)
+    }
+
+    fn headline(&self) -> String {
+        self.cheapest(self.main_mode())
+            .unwrap_or_else(|| "No cell could be measured, so there is no answer; the limits below say why.".to_owned())
+    }
+
+    /// The headline's question for the mode that the headline is not about.
+    fn other_mode(&self) -> Option<String> {
+        let both = self.results.experiment.keep_alive.len() == 2;
+        if both { self.cheapest(!self.main_mode()) } else { None }
+    }
+
+    fn find(&self, family: Family, model: Model) -> Option<usize> {
+        self.results.targets.iter().position(|t| t.family == family && t.model == model)
+    }
+
+    /// Each of our models against Apache's of the same name.
+    fn namesakes(&self) -> Option<String> {
+        let mut sentences = Vec::new();
+        for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
+            let loads = self.loads(keep_alive);
+            let said: Vec<String> = [Model::Prefork, Model::Worker, Model::Event]
+                .into_iter()
+                .filter_map(|model| {
+                    let ours = self.find(Family::Manifold, model)?;
+                    let theirs = self.find(Family::Apache2, model)?;
+                    let ratio = self.cells.ratio(theirs, ours, &loads, Metric::CpuUsPerRequest)?;
+                    Some(match ratio.verdict() {
+                        Verdict::More => format!("{} needs {} less", model.name(), text::times(&ratio)),
+                        Verdict::Less => format!("{} needs {} more", model.name(), text::times(&ratio.inverse())),
+                        Verdict::NotDistinguishable => {
+                            format!("{} cannot be told apart from it [{}]", model.name(), text::ratio_ends(&ratio))
+                        }
+                    })
+                })
+                .collect();
+            if !said.is_empty() {
+                sentences.push(format!("{}: {}.", capital(mode(keep_alive)), text::list(&said)));
+            }
+        }
+        if sentences.is_empty() {
+            return None;
+        }
+        Some(format!("CPU a request, manifold's model against apache2's of the same name. {}", sentences.join(" ")))
+    }
+
+    /// Which of the three classical models to take, of one server: first those that leave no connection without an
+    /// answer, among them the cheapest in CPU, and where that cannot be told, the one that holds least memory.
+    fn choice(&self, family: Family) -> Option<String> {
+        let models: Vec<usize> = [Model::Prefork, Model::Worker, Model::Event]
+            .into_iter()
+            .filter_map(|model| self.find(family, model))
+            .collect();
+        if models.len() < 2 {
+            return None;
+        }
+        let loads = self.results.experiment.loads();
+        let complete: Vec<usize> = models.iter().copied().filter(|&t| self.unserved(t).is_none()).collect();
+        let candidates = if complete.is_empty() { &models } else { &complete };
+        let ranking: Vec<Ranked> = self
+            .ranking(&loads, Metric::CpuUsPerRequest)
+            .into_iter()
+            .filter(|(target, _)| candidates.contains(target))
+            .collect();
+        let (leaders, _) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
+        let fallback = leaders.first()?.0;
+        let lightest = self
+            .ranking(&loads, Metric::PssMib)
+            .into_iter()
+            .find(|(target, _)| leaders.iter().any(|(leader, _)| leader == target));
+        let chosen = lightest.map_or(fallback, |(target, _)| target);
+
+        let name = |target: usize| self.results.targets[target].model.name();
+        let mut said = vec![format!("{}.", capital(name(chosen)))];
+        if leaders.len() > 1 {
+            let names: Vec<&str> = leaders.iter().map(|&(target, _)| name(target)).collect();
+            said.push(format!(
+                "{} cannot be told apart by CPU a request; it holds the least memory of them.",
+                capital(&text::list(&names))
+            ));
+        }
+        let others: Vec<String> = models
+            .iter()
+            .filter(|&&target| target != chosen && leaders.iter().all(|&(leader, _)| leader != target))
+            .filter_map(|&target| {
+                let ratio = self.cells.ratio(target, chosen, &loads, Metric::CpuUsPerRequest)?;
+                Some(match ratio.verdict() {
+                    Verdict::NotDistinguishable => format!("about as much as {}", name(target)),
+                    Verdict::Less => format!("{} as much as {}", text::times(&ratio.inverse()), name(target)),
+                    Verdict::More => format!("{} less than {}", text::times(&ratio), name(target)),
+                })
+            })
+            .collect();
+        if !others.is_empty() {
+            said.push(format!("Over all loads it needs, in CPU a request, {}.", text::list(&others)));
+        }
+        said.extend(models.iter().filter_map(|&target| self.unserved(target)));
+        if let Some(memory) = self.top_memory(&models) {
+            said.push(memory);
+        }
+        Some(said.join(" "))
+    }
+
+    /// Whether a target left connections without any answer in most rounds of some load, as a sentence.
+    fn unserved(&self, target: usize) -> Option<String> {
+        let rounds = self.results.experiment.rounds as usize;
+        let load = self
+            .results
+            .experiment
+            .loads()
+            .into_iter()
+            .filter(|&load| 2 * self.cells.marked(target, load, Mark::Unserved) > rounds)
+            .max_by_key(|load| self.cells.of(target, *load).map(|cell| cell.unserved).max())?;
+        let left: Vec<f64> = self.cells.of(target, load).map(|cell| cell.unserved as f64).collect();
+        let left = manifold_stats::median(&left)?;
+        Some(format!(
+            "{} left {} of {} connections without any answer within a cell ({}).",
+            capital(self.results.targets[target].model.name()),
+            text::grouped(left as i64),
+            load.concurrency,
+            mode(load.keep_alive)
+        ))
+    }
+
+    /// The load with most connections, kept alive if that was measured.
+    fn top_load(&self) -> Option<Load> {
+        self.loads(self.main_mode()).into_iter().max_by_key(|load| load.concurrency)
+    }
+
+    fn top_memory(&self, targets: &[usize]) -> Option<String> {
+        let load = self.top_load()?;
+        let each: Vec<String> = targets
+            .iter()
+            .filter_map(|&target| {
+                let mib = self.cells.mean(target, &[load], Metric::PssMib)?;
+                Some(format!("{} {} MiB", self.results.targets[target].model.name(), text::number(mib.estimate)))
+            })
+            .collect();
+        (each.len() > 1).then(|| format!("Memory with {} connections: {}.", load.concurrency, text::list(&each)))
+    }
+
+    fn memory(&self) -> Option<String> {
+        let load = self.top_load()?;
+        let ranking = self.ranking(&[load], Metric::PssMib);
+        let (&(least, low), &(most, high)) = (ranking.first()?, ranking.last()?);
+        (least != most).then(|| {
+            format!(
+                "With {} connections {} holds {} MiB (PSS), the least; {} holds {} MiB, the most.",
+                load.concurrency,
+                self.label(least),
+                text::number(low.estimate),
+                self.label(most),
+                text::number(high.estimate)
+            )
+        })
+    }
+
+    /// Who answered most, and how much that means.
+    fn speed(&self) -> Option<String> {
+        let mut sentences = Vec::new();
+        for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
+            let best = self
+                .loads(keep_alive)
+                .into_iter()
+                .filter_map(|load| {
+                    let (target, rate) = *self.ranking(&[load], Metric::RequestsPerSecond).last()?;
+                    Some((target, rate, load))
+                })
+                .max_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
+            if let Some((target, rate, load)) = best {
+                let bound =
+                    if self.cells.marked(target, load, Mark::GeneratorSaturated) > 0 { "at least " } else { "" };
+                sentences.push(format!(
+                    "{}: {} with {bound}{} requests/s [{}] at {} connections.",
+                    capital(mode(keep_alive)),
+                    self.label(target),
+                    text::number(rate.estimate),
+                    text::ends(&rate),
+                    load.concurrency
+                ));
+            }
+        }
+        (!sentences.is_empty()).then(|| format!("The most answers came from these. {}", sentences.join(" ")))
+    }
+
+    /// Neighbours in the ranking by CPU that the run cannot order.
+    fn not_distinguishable(&self) -> Option<String> {
+        let mut sentences = Vec::new();
+        for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
+            let loads = self.loads(keep_alive);
+            let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
+            let pairs: Vec<String> = ranking
+                .windows(2)
+                .filter_map(|pair| {
+                    let ratio = self.cells.ratio(pair[1].0, pair[0].0, &loads, Metric::CpuUsPerRequest)?;
+                    (ratio.verdict() == Verdict::NotDistinguishable).then(|| {
+                        format!(
+                            "{} and {} [{}]",
+                            self.label(pair[0].0),
+                            self.label(pair[1].0),
+                            text::ratio_ends(&ratio)
+                        )
+                    })
+                })
+                .collect();
+            if !pairs.is_empty() {
+                sentences.push(format!("{}: {}.", capital(mode(keep_alive)), text::list(&pairs)));
+            }
+        }
+        (!sentences.is_empty())
+            .then(|| format!("By CPU a request these neighbours cannot be ordered. {}", sentences.join(" ")))
+    }
+
+    fn limits(&self) -> Vec<String> {
+        let mut limits = Vec::new();
+        let rounds = self.results.experiment.rounds as usize;
+        if let Some(why) = &self.results.ended_early {
+            limits.push(format!("The run was ended early: {why}."));
+        }
+        let (saturated, all) = self.cells.count(Mark::GeneratorSaturated);
+        if saturated > 0 {
+            limits.push(format!(
+                "The generator was saturated in {} of {}: requests a second are lower bounds there, and latency contains waiting \
+                 in the generator. CPU a request and memory are the server's own and stand.",
+                text::grouped(saturated as i64),
+                text::counted(all, "cell")
+            ));
+        }
+        for (mark, what) in [
+            (Mark::NothingCompleted, "Nothing was answered"),
+            (Mark::WrongStatus, "Wrong status codes came"),
+            (Mark::WrongLength, "Answers of a wrong length came"),
+            (Mark::PortsExhausted, "Local ports ran out"),
+            (Mark::DescriptorsExhausted, "File descriptors ran out"),
+        ] {
+            let (count, _) = self.cells.count(mark);
+            if count > 0 {
+                limits.push(format!(
+                    "{what} in {} of {}; these are left out of every figure.",
+                    count,
+                    text::counted(all, "cell")
+                ));
+            }
+        }
+        for (mark, what) in [
+            (Mark::Errors, "some requests failed"),
+            (Mark::Unserved, "some connections got no answer at all"),
+            (Mark::Stalled, "requests were stuck at the end"),
+        ] {
+            let who: Vec<&str> = (0..self.results.targets.len())
+                .filter(|&t| self.results.cells.iter().any(|cell| cell.target == t && cell.marks.contains(&mark)))
+                .map(|t| self.label(t))
+                .collect();
+            if !who.is_empty() {
+                let (count, _) = self.cells.count(mark);
+                limits.push(format!("In {} of {} {what}: {}.", count, text::counted(all, "cell"), text::list(&who)));
+            }
+        }
+        let (disturbed, _) = self.cells.count(Mark::Disturbed);
+        if disturbed > 0 {
+            limits.push(format!(
+                "Something else on the machine used more than a tenth of a processor in {} of {}.",
+                disturbed,
+                text::counted(all, "cell")
+            ));
+        }
+        if self.results.environment.cores.shared() {
+            limits.push(
+                "There is one processor: server and generator shared it, and every figure contains the other's load."
+                    .to_owned(),
+            );
+        }
+        if rounds < 6 {
+            limits.push(format!(
+                "With {} an interval is the range of the rounds; it holds the true median in {} % of runs at best.",
+                text::counted(rounds, "round"),
+                text::number(attainable_level(rounds) * 100.0)
+            ));
+        }
+        for missing in &self.results.missing {
+            limits.push(format!("{} is not in this run: {}.", capital(&missing.label), missing.reason));
+        }
+        limits
+    }
+}
+
+/// The keep-alive mode in words.
+pub fn mode(keep_alive: bool) -> &'static str {
+    if keep_alive { "with keep-alive" } else { "without keep-alive" }
+}
+
+/// With a capital first letter, except for nginx, which has none.
+fn capital(text: &str) -> String {
+    if text.starts_with("nginx") {
+        return text.to_owned();
+    }
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::results::Missing;
+
+    /// The text under a title, or nothing.
+    fn point<'a>(answer: &'a Answer, title: &str) -> &'a str {
+        answer.points.iter().find(|p| p.title.starts_with(title)).map_or("", |p| &p.text)
+    }
+
+    fn has(text: &str, parts: &[&str]) {
+        for part in parts {
+            assert!(text.contains(part), "no {part:?} in: {text}");
+        }
+    }
+
+    #[test]
+    fn a_clear_winner_is_named_with_its_lead() {
+        let got = answer(&fixture::clear_winner());
+        has(
+            &got.headline,
+            &["Manifold percore needs the least CPU: 2.0 µs a request, 2.9 times", "less than manifold event"],
+        );
+        has(&got.headline, &["nginx needs 3.", "as much"]);
+        has(point(&got, "With a new connection"), &["Manifold percore needs the least CPU: 12.2 µs a request"]);
+        has(
+            point(&got, "Beside Apache"),
+            &["With keep-alive: prefork needs 2.9", "worker needs 2.9", "event needs 2.9", "Without keep-alive:"],
+        );
+        has(
+            point(&got, "Your choice"),
+            &["Event.", "less than prefork", "less than worker", "Memory with 1000 connections"],
+        );
+        has(point(&got, "The same choice"), &["Event."]);
+        has(point(&got, "Memory"), &["percore holds 8.0 MiB (PSS), the least; apache2 prefork holds 120 MiB"]);
+        has(point(&got, "Requests a second"), &["With keep-alive: manifold percore with 4"]);
+        assert_eq!(got.limits.len(), 1, "{:?}", got.limits);
+        has(&got.limits[0], &["With 5 rounds an interval is the range of the rounds", "93.8 %"]);
+    }
+
+    #[test]
+    fn equal_targets_are_not_ordered() {
+        // event and percore wobble differently around the same cost; nginx is far off.
+        let got = answer(&fixture::of(&[0.0, 0.0, 6.0, 6.0, 0.0, 0.0, 0.0, 12.0]));
+        has(
+            &got.headline,
+            &[
+                "about the same CPU a request; this run cannot tell them apart",
+                "event (6",
+                "percore (6",
+                "less than nginx",
+            ],
+        );
+        has(point(&got, "Not told apart"), &["manifold percore", "manifold event"]);
+    }
+
+    #[test]
+    fn where_nothing_stands_out_that_is_the_answer() {
+        let got = answer(&fixture::of(&[6.0, 6.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]));
+        has(&got.headline, &["No target stands out", "cannot tell them apart"]);
+        // Event holds the least memory in the fixture.
+        has(point(&got, "Your choice"), &["Event.", "it holds the least memory of them"]);
+    }
+
+    #[test]
+    fn a_model_that_leaves_connections_out_is_not_chosen() {
+        let mut results = fixture::of(&[4.0, 7.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        for cell in results.cells.iter_mut().filter(|cell| cell.target == 0 && cell.concurrency == 1000) {
+            cell.unserved = 744;
+        }
+        fixture::mark(&mut results, Mark::Unserved, |cell| cell.unserved > 0);
+        let got = answer(&results);
+        has(
+            point(&got, "Your choice"),
+            &["Event.", "Prefork left 744 of 1000 connections without any answer", "as much as prefork"],
+        );
+        assert!(
+            got.limits.iter().any(|l| l.contains("some connections got no answer at all: manifold prefork")),
+            "{:?}",
+            got.limits
+        );
+    }
+
+    #[test]
+    fn a_saturated_generator_is_said() {
+        let mut results = fixture::clear_winner();
+        fixture::mark(&mut results, Mark::GeneratorSaturated, |cell| cell.keep_alive);
+        let got = answer(&results);
+        has(&got.limits[0], &["saturated in 120 of 240 cells", "lower bounds"]);
+        has(point(&got, "Requests a second"), &["with at least"]);
+    }
+
+    #[test]
+    fn missing_peers_are_said_and_compared_with_nothing() {
+        let mut results = fixture::of(&[8.0, 7.0, 6.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+        results.missing.push(Missing { label: "nginx".to_owned(), reason: "nginx is not installed".to_owned() });
+        let got = answer(&results);
+        assert_eq!(point(&got, "Beside Apache"), "");
+        assert_eq!(point(&got, "The same choice"), "");
+        assert!(
+            got.limits.iter().any(|l| l == "nginx is not in this run: nginx is not installed."),
+            "{:?}",
+            got.limits
+        );
+    }
+
+    #[test]
+    fn refused_cells_are_said() {
+        let mut results = fixture::clear_winner();
+        fixture::mark(&mut results, Mark::WrongLength, |cell| cell.target == 7);
+        let got = answer(&results);
+        assert!(
+            got.limits.iter().any(|l| l.contains("wrong length came in 30 of 240 cells; these are left out")),
+            "{:?}",
+            got.limits
+        );
+        assert!(!got.headline.contains("nginx"), "{}", got.headline);
+    }
+
+    #[test]
+    fn one_mode_alone_has_no_second_answer() {
+        let mut results = fixture::clear_winner();
+        results.experiment.keep_alive = vec![false];
+        results.cells.retain(|cell| !cell.keep_alive);
+        let got = answer(&results);
+        has(&got.headline, &["12.2 µs"]);
+        assert_eq!(point(&got, "With a new connection"), "");
+    }
+}
