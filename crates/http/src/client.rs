@@ -9,7 +9,7 @@ use std::fmt;
 use memchr::memchr;
 
 use crate::body::{BodyDecoder, BodyError, BodyLength, Step};
-use crate::chars::{decimal, trim_ows};
+use crate::chars::{decimal, is_name, trim_ows};
 use crate::{Limits, Status, Version};
 
 /// What a response head says about the response.
@@ -83,23 +83,22 @@ pub fn find_field<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
 /// `HTTP/1.x NNN`, checked as far as it is there; what follows the code does not matter.
 fn status_line(bytes: &[u8]) -> Result<Option<(Version, u16)>, ResponseError> {
     const PATTERN: &[u8; 13] = b"HTTP/1.d ddd$";
-    for (&b, &expected) in bytes.iter().zip(PATTERN) {
-        let fits = match expected {
-            b'd' => b.is_ascii_digit(),
-            // Without a reason phrase its space is often left out as well.
-            b'$' => matches!(b, b' ' | b'\r' | b'\n'),
-            _ => b == expected,
-        };
-        if !fits {
-            return Err(ResponseError::StatusLine);
-        }
-    }
-    let Some(head) = bytes.first_chunk::<13>() else { return Ok(None) };
-    let version = if head[7] == b'0' { Version::Http10 } else { Version::Http11 };
-    let status = head[9..12].iter().fold(0, |n, b| n * 10 + u16::from(b - b'0'));
-    if status < 100 {
+    let fits = |b: u8, expected: u8| match expected {
+        b'd' => b.is_ascii_digit(),
+        // Without a reason phrase its space is often left out as well.
+        b'$' => matches!(b, b' ' | b'\r' | b'\n'),
+        _ => b == expected,
+    };
+    let Some(head) = bytes.first_chunk::<13>() else {
+        let good = bytes.iter().zip(PATTERN).all(|(&b, &expected)| fits(b, expected));
+        return if good { Ok(None) } else { Err(ResponseError::StatusLine) };
+    };
+    let status = head[9..12].iter().fold(0, |n, b| n * 10 + u16::from(b.wrapping_sub(b'0')));
+    let good = head.iter().zip(PATTERN).fold(true, |good, (&b, &expected)| good & fits(b, expected));
+    if !good || status < 100 {
         return Err(ResponseError::StatusLine);
     }
+    let version = if head[7] == b'0' { Version::Http10 } else { Version::Http11 };
     Ok(Some((version, status)))
 }
 
@@ -131,6 +130,10 @@ struct Digest {
 impl Digest {
     #[inline]
     fn field(&mut self, line: &[u8]) -> Result<(), ResponseError> {
+        // The first letter rules out most lines.
+        if !matches!(line.first(), Some(b'C' | b'c' | b'T' | b't')) {
+            return Ok(());
+        }
         if let Some(value) = value_of(line, b"content-length") {
             let length = decimal(trim_ows(value)).map_err(|_| ResponseError::ContentLength)?;
             if self.content_length.is_some_and(|before| before != length) {
@@ -174,12 +177,8 @@ impl Digest {
 
 /// What follows the colon, if `line` is the field `name` (lower case). The colon's place rules out nearly every line.
 #[inline]
-fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    if line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name) {
-        Some(&line[name.len() + 1..])
-    } else {
-        None
-    }
+fn value_of<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
+    if line.get(N) == Some(&b':') && is_name(&line[..N], name) { Some(&line[N + 1..]) } else { None }
 }
 
 /// Finds the payload and the end of one response body.

@@ -3,7 +3,7 @@
 //! A request whose length could be understood in two ways is refused (RFC 9112 section 6.3): that is what request
 //! smuggling lives on.
 
-use crate::chars::{DecimalError, TOKEN, decimal, is, is_authority, trim_ows};
+use crate::chars::{DecimalError, TOKEN, class_length, decimal, is_authority, is_name, trim_ows};
 use crate::{BodyLength, HeadError, Version};
 
 /// The digest of one request head.
@@ -12,16 +12,22 @@ pub(crate) struct Digest {
     /// Which field is `Host`.
     pub(crate) host: Option<u32>,
     content_length: Option<u64>,
-    transfer_coding: TransferCoding,
+    transfer_encoding: TransferEncoding,
     connection_close: bool,
     connection_keep_alive: bool,
     expects_continue: bool,
 }
 
+/// The codings named so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum TransferCoding {
+enum TransferEncoding {
     #[default]
     None,
+    /// Only ones unknown here; `chunked` must still come.
+    Unknown,
+    /// Unknown ones, then `chunked`.
+    UnknownChunked,
+    /// `chunked` alone.
     Chunked,
 }
 
@@ -40,7 +46,7 @@ impl Digest {
         }
     }
 
-    /// Takes in one field; `name` is a token and `value` has no white space at its ends.
+    /// Takes in one field; `value` has no white space at its ends.
     pub(crate) fn field(&mut self, version: Version, name: &[u8], value: &[u8], index: u32) -> Result<(), HeadError> {
         if is_name(name, b"host") {
             self.host(value, index)
@@ -61,15 +67,19 @@ impl Digest {
     /// The checks that need the whole head.
     #[inline]
     pub(crate) fn finish(&self, version: Version) -> Result<(), HeadError> {
+        match self.transfer_encoding {
+            TransferEncoding::None | TransferEncoding::Chunked => {}
+            TransferEncoding::Unknown => return Err(HeadError::TransferEncodingMalformed),
+            TransferEncoding::UnknownChunked => return Err(HeadError::TransferCodingUnknown),
+        }
         if self.host.is_none() && version >= Version::Http11 { Err(HeadError::HostMissing) } else { Ok(()) }
     }
 
     pub(crate) fn body(&self) -> BodyLength {
-        match (self.transfer_coding, self.content_length) {
-            (TransferCoding::Chunked, _) => BodyLength::Chunked,
-            (TransferCoding::None, Some(length)) => BodyLength::Length(length),
-            (TransferCoding::None, None) => BodyLength::None,
+        if self.transfer_encoding == TransferEncoding::Chunked {
+            return BodyLength::Chunked;
         }
+        self.content_length.map_or(BodyLength::None, BodyLength::Length)
     }
 
     pub(crate) fn keep_alive(&self, version: Version) -> bool {
@@ -84,27 +94,27 @@ impl Digest {
         self.expects_continue
     }
 
-    /// RFC 9112 section 3.2: more than one, or an invalid one, is 400 in every version. An empty one is valid.
+    /// RFC 9112 section 3.2: more than one, or an invalid one, is 400 in every version. So is an empty one: the scheme
+    /// is always http or https here, whose URIs have a host (RFC 9110 section 4.2.1).
     fn host(&mut self, value: &[u8], index: u32) -> Result<(), HeadError> {
         if self.host.is_some() {
             return Err(HeadError::HostRepeated);
         }
-        if !value.is_empty() && !is_authority(value) {
+        if !is_authority(value) {
             return Err(HeadError::HostMalformed);
         }
         self.host = Some(index);
         Ok(())
     }
 
-    /// RFC 9110 section 10.1.1; a 1.0 client cannot expect anything, so there the field is ignored.
+    /// RFC 9110 section 10.1.1: a 1.0 client cannot wait for 100, so there that expectation is ignored. An empty field
+    /// expects nothing.
     fn expect(&mut self, version: Version, value: &[u8]) -> Result<(), HeadError> {
-        if version < Version::Http11 {
-            return Ok(());
-        }
-        if !value.eq_ignore_ascii_case(b"100-continue") {
+        if value.eq_ignore_ascii_case(b"100-continue") {
+            self.expects_continue |= version >= Version::Http11;
+        } else if !value.is_empty() {
             return Err(HeadError::Expectation);
         }
-        self.expects_continue = true;
         Ok(())
     }
 
@@ -118,7 +128,7 @@ impl Digest {
 
     /// RFC 9110 section 8.6 lets us take `42, 42` as 42; anything that differs is refused.
     fn content_length(&mut self, value: &[u8]) -> Result<(), HeadError> {
-        if self.transfer_coding != TransferCoding::None {
+        if self.transfer_encoding != TransferEncoding::None {
             return Err(HeadError::TransferEncodingWithLength);
         }
         for element in value.split(|&b| b == b',') {
@@ -134,7 +144,8 @@ impl Digest {
         Ok(())
     }
 
-    /// RFC 9112 section 6.1. `chunked` is the only coding known, so it must stand alone, once, without parameters.
+    /// RFC 9112 section 6.1: `chunked` must come last, once and without parameters, or the length is unknown. It is
+    /// the only coding known here; what other codings come before it matters only at the end of the head.
     fn transfer_encoding(&mut self, version: Version, value: &[u8]) -> Result<(), HeadError> {
         if version < Version::Http11 {
             return Err(HeadError::TransferEncodingInHttp10);
@@ -144,29 +155,20 @@ impl Digest {
         }
         for element in value.split(|&b| b == b',') {
             let element = trim_ows(element);
-            let name_end = element.iter().position(|&b| !is(b, TOKEN)).unwrap_or(element.len());
-            let name = &element[..name_end];
-            if name.is_empty() || self.transfer_coding == TransferCoding::Chunked {
-                return Err(HeadError::TransferEncodingMalformed);
-            }
-            if !name.eq_ignore_ascii_case(b"chunked") {
-                return Err(HeadError::TransferCodingUnknown);
-            }
-            if name_end != element.len() {
-                return Err(HeadError::TransferEncodingMalformed);
-            }
-            self.transfer_coding = TransferCoding::Chunked;
+            let name = &element[..class_length(element, TOKEN)];
+            let chunked = name.eq_ignore_ascii_case(b"chunked");
+            self.transfer_encoding = match self.transfer_encoding {
+                TransferEncoding::Chunked | TransferEncoding::UnknownChunked => {
+                    return Err(HeadError::TransferEncodingMalformed);
+                }
+                _ if name.is_empty() || (chunked && name.len() != element.len()) => {
+                    return Err(HeadError::TransferEncodingMalformed);
+                }
+                TransferEncoding::None if chunked => TransferEncoding::Chunked,
+                TransferEncoding::Unknown if chunked => TransferEncoding::UnknownChunked,
+                _ => TransferEncoding::Unknown,
+            };
         }
         Ok(())
-    }
-}
-
-/// Whether the token `name` is `lower`, in any case. Setting one bit is enough: no token byte but a capital becomes a
-/// small letter by it, and none becomes a hyphen.
-#[inline]
-fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
-    match <&[u8; N]>::try_from(name) {
-        Ok(name) => name.iter().zip(lower).fold(true, |same, (&b, &l)| same & (b | 0x20 == l)),
-        Err(_) => false,
     }
 }

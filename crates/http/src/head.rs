@@ -166,7 +166,7 @@ impl Head {
             .map(|field| (slice(bytes, field.name, field.name_end), slice(bytes, field.value, field.value_end)))
     }
 
-    /// The value of `Host`: empty, or a host and an optional port. There is one in every HTTP/1.1 head.
+    /// The value of `Host`, a host and an optional port. There is one in every HTTP/1.1 head.
     pub fn host<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let field = self.fields.get(self.digest.host? as usize)?;
         Some(slice(bytes, field.value, field.value_end))

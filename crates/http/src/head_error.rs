@@ -59,7 +59,7 @@ pub enum HeadError {
     TransferEncodingInHttp10,
     /// A `Transfer-Encoding` that is no list of codings ending with the one `chunked`.
     TransferEncodingMalformed,
-    /// A transfer coding other than `chunked`.
+    /// A transfer coding other than `chunked`, before it.
     TransferCodingUnknown,
     /// An expectation other than `100-continue`.
     Expectation,
