@@ -64,7 +64,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn fail(sentence: &str, code: u8) -> ExitCode {
-    eprintln!("manifold lab: {sentence}");
+    eprintln!("manifold lab: {}", sentence.trim_end());
     ExitCode::from(code)
 }
 

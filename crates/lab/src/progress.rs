@@ -38,18 +38,18 @@ impl Progress {
         }
     }
 
-    /// A line that stays, above the display.
-    pub fn note(&self, text: &str) {
-        let clear = if self.terminal { "\r\x1b[2K" } else { "" };
-        let _ = writeln!(stderr(), "{clear}{text}");
-    }
-
     /// Removes the display.
     pub fn end(&self) {
         if self.terminal {
             let _ = write!(stderr(), "\r\x1b[2K");
         }
     }
+}
+
+/// A line that stays, above the display.
+pub fn note(text: &str) {
+    let clear = if stderr().is_terminal() { "\r\x1b[2K" } else { "" };
+    let _ = writeln!(stderr(), "{clear}{text}");
 }
 
 fn line(done: usize, total: usize, left: Duration, what: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -17,12 +17,12 @@ use crate::figures::Cells;
 use crate::generator::Bench;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::progress::Progress;
-use crate::results::{Cell, FORMAT, Missing, PageInfo, Results, TargetInfo};
+use crate::progress::{self, Progress};
+use crate::results::{Cell, Environment, FORMAT, Missing, PageInfo, Results, TargetInfo};
 use crate::sampler;
 use crate::server::{self, Server};
-use crate::target::{Installed, Terms};
-use crate::words;
+use crate::target::{Installed, Target, Terms};
+use crate::{text, words};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
@@ -35,45 +35,20 @@ const DESCRIPTORS_WANTED: u64 = 65_536;
 /// What prevented any result.
 pub fn run(settings: &Settings) -> Result<ExitCode> {
     let began = Instant::now();
-    let manifold = std::env::current_exe().context("cannot tell which program this is")?;
-    let (installed, mut missing) = detect(settings, &manifold)?;
-    let user = environment::server_user().map_err(anyhow::Error::msg)?;
-    raise_descriptors();
-    let out = Output::create(settings.out.as_deref())?;
-    let scratch = Scratch::with_page()?;
-    let cores = Cores::detect();
-    let environment = environment::describe(&cores, &settings.command);
-    cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
-    let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
-
-    let mut progress = Progress::new(settings.experiment.plan(installed.len()).len(), settings.experiment.cell_time());
-    progress.note(&format!(
-        "{} targets, {} loads, {} rounds: about {}. Ctrl-C ends it early and keeps what was measured.",
-        installed.len(),
-        settings.experiment.loads().len(),
-        settings.experiment.rounds,
-        crate::text::duration(settings.experiment.estimate(installed.len()).as_secs_f64())
+    let mut run = Run::prepare(settings)?;
+    let installed = run.detect()?;
+    progress::note(&format!(
+        "{}, {}, {}: about {}. Ctrl-C ends it early and keeps what was measured.",
+        text::counted(installed.len(), "target"),
+        text::counted(settings.experiment.loads().len(), "load"),
+        text::counted(settings.experiment.rounds as usize, "round"),
+        text::duration(settings.experiment.estimate(installed.len()).as_secs_f64())
     ));
-    let site = settings.site.as_deref().unwrap_or(&scratch.site);
-    let user = user.as_ref().map(|(user, group)| (user.as_str(), group.as_str()));
-    let mut servers =
-        Fleet::start(settings, &installed, &out, site, &cores, user, &manifold, &mut missing, &progress, &interrupt)?;
+    let mut servers = run.start(&installed)?;
     let targets = servers.describe();
-
-    let log = File::create(out.folder().join("generator.log")).context("cannot write generator.log")?;
-    let bench = Bench {
-        manifold: &manifold,
-        experiment: &settings.experiment,
-        cores: &cores,
-        path: &settings.page.path,
-        bytes: settings.page.body.len() as u64,
-        log: &log,
-    };
-    let (cells, ended) = measure(settings, &bench, &mut servers, &mut missing, &mut progress, &interrupt);
-    progress.end();
+    let (cells, ended) = run.measure(&mut servers)?;
     servers.stop();
 
-    let figures = Cells::new(&settings.experiment, &cells).figures(targets.len());
     let results = Results {
         format: FORMAT,
         experiment: settings.experiment.clone(),
@@ -82,31 +57,31 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
             path: settings.page.path.clone(),
             bytes: settings.page.body.len() as u64,
         },
+        figures: Cells::new(&settings.experiment, &cells).figures(targets.len()),
         targets,
-        missing,
-        environment,
+        missing: run.missing,
+        environment: run.environment,
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
         took_s: began.elapsed().as_secs_f64(),
         cells,
-        figures,
     };
-    out.write(&results)?;
-    conclude(&results, &out, ended.as_ref(), &progress);
+    run.out.write(&results)?;
+    conclude(&results, &run.out, ended.as_ref());
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
-/// Which targets are there; those that are not become remarks, or errors where they were asked for by name.
-fn detect(settings: &Settings, manifold: &Path) -> Result<(Vec<Installed>, Vec<Missing>)> {
-    let mut installed = Vec::new();
-    let mut missing = Vec::new();
-    for &target in &settings.targets {
-        match target.detect(manifold) {
-            Ok(found) => installed.push(found),
-            Err(reason) if settings.named => bail!("--targets {}: {reason}", target.name),
-            Err(reason) => missing.push(Missing { label: target.label.to_owned(), reason }),
-        }
-    }
-    Ok((installed, missing))
+/// A run under way.
+struct Run<'s> {
+    settings: &'s Settings,
+    /// This binary: server, generator and helper.
+    manifold: PathBuf,
+    user: Option<(String, String)>,
+    out: Output,
+    scratch: Scratch,
+    cores: Cores,
+    environment: Environment,
+    interrupt: Interrupt,
+    missing: Vec<Missing>,
 }
 
 /// Why a run ended before its plan did.
@@ -115,106 +90,59 @@ struct Ended {
     code: u8,
 }
 
-/// Goes through the plan.
-fn measure(
-    settings: &Settings,
-    bench: &Bench<'_>,
-    servers: &mut Fleet,
-    missing: &mut Vec<Missing>,
-    progress: &mut Progress,
-    interrupt: &Interrupt,
-) -> (Vec<Cell>, Option<Ended>) {
-    let plan = settings.experiment.plan(servers.0.len());
-    let mut cells = Vec::with_capacity(plan.len());
-    for (done, step) in plan.iter().enumerate() {
-        let Some(server) = servers.0[step.target].as_mut() else { continue };
-        progress.show(done, &describe(step, server, settings));
-        let interrupted =
-            || Ended { reason: format!("interrupted after {done} of {} cells", plan.len()), code: INTERRUPTED };
-        if interrupt.came() {
-            return (cells, Some(interrupted()));
-        }
-        match bench.measure(step, server, interrupt) {
-            Ok(Some(cell)) => cells.push(cell),
-            Ok(None) => return (cells, Some(interrupted())),
-            Err(error) if !server.alive() => {
-                let label = server.installed.target.label.to_owned();
-                progress.note(&format!("{label} is out of the run: {error:#}"));
-                missing.push(Missing { label, reason: format!("it ended after {done} of {} cells", plan.len()) });
-                servers.0[step.target] = None;
-                if servers.0.iter().all(Option::is_none) {
-                    return (cells, Some(Ended { reason: "every server had ended".to_owned(), code: 1 }));
-                }
+impl Run<'_> {
+    fn prepare(settings: &Settings) -> Result<Run<'_>> {
+        let manifold = std::env::current_exe().context("cannot tell which program this is")?;
+        let user = environment::server_user().map_err(anyhow::Error::msg)?;
+        let out = Output::create(settings.out.as_deref())?;
+        let cores = Cores::detect();
+        let environment = environment::describe(&cores, &settings.command);
+        cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
+        raise_descriptors();
+        let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
+        let scratch = Scratch::with_page()?;
+        Ok(Run { settings, manifold, user, out, scratch, cores, environment, interrupt, missing: Vec::new() })
+    }
+
+    /// Which targets are there; those that are not become remarks, or errors where they were asked for by name.
+    fn detect(&mut self) -> Result<Vec<Installed>> {
+        let mut installed = Vec::new();
+        for &target in &self.settings.targets {
+            match target.detect(&self.manifold) {
+                Ok(found) => installed.push(found),
+                Err(reason) => self.leave_out(target, &reason)?,
             }
-            Err(error) => return (cells, Some(Ended { reason: format!("{error:#}"), code: 1 })),
         }
+        Ok(installed)
     }
-    (cells, None)
-}
 
-fn describe(step: &Step, server: &Server, settings: &Settings) -> String {
-    format!(
-        "round {} of {}, {} {}, {} connections",
-        step.round + 1,
-        settings.experiment.rounds,
-        server.installed.target.label,
-        words::mode(step.load.keep_alive),
-        step.load.concurrency
-    )
-}
-
-/// The answer on the terminal, and where the rest is.
-fn conclude(results: &Results, out: &Output, ended: Option<&Ended>, progress: &Progress) {
-    if let Some(ended) = ended {
-        progress.note(&format!(
-            "Ended early: {}. The servers were stopped; {} saved.",
-            ended.reason,
-            crate::text::counted(results.cells.len(), "measured cell")
-        ));
+    /// Notes that a target does not take part.
+    fn leave_out(&mut self, target: &Target, reason: &str) -> Result<()> {
+        if self.settings.named {
+            bail!("--targets {}: {reason}", target.name);
+        }
+        progress::note(&format!("{} is left out: {reason}", target.label));
+        self.missing.push(Missing { label: target.label.to_owned(), reason: text::one_line(reason) });
+        Ok(())
     }
-    let answer = words::answer(results);
-    println!("\n{}\n", answer.headline);
-    for point in &answer.points {
-        println!("{}: {}\n", point.title, point.text);
-    }
-    println!("Report: {}", out.folder().join("report.html").display());
-    println!("Took {}; repeat it with: {}", crate::text::duration(results.took_s), results.environment.command);
-}
 
-/// The servers of a run, by index of their target; `None` for one that is gone.
-struct Fleet(Vec<Option<Server>>);
-
-impl Fleet {
-    /// Starts them all, waits until each answers with the page and has its full size.
-    #[allow(clippy::too_many_arguments)]
-    fn start(
-        settings: &Settings,
-        installed: &[Installed],
-        out: &Output,
-        site: &Path,
-        cores: &Cores,
-        user: Option<(&str, &str)>,
-        manifold: &Path,
-        missing: &mut Vec<Missing>,
-        progress: &Progress,
-        interrupt: &Interrupt,
-    ) -> Result<Fleet> {
+    /// Starts all servers, waits until each answers with the page and has its full size.
+    fn start(&mut self, installed: &[Installed]) -> Result<Fleet> {
         let ports = server::free_ports(installed.len()).context("no free port on 127.0.0.1")?;
+        let site = self.settings.site.clone().unwrap_or_else(|| self.scratch.site.clone());
         let mut fleet = Fleet(Vec::new());
         for (found, port) in installed.iter().zip(ports) {
-            let folder = out.folder().join("servers").join(found.target.name);
-            let terms = Terms { port, site, folder: &folder, cores: &cores.server, user };
-            let started = Server::start(found, &terms, manifold)
-                .and_then(|mut server| server.wait_ready(&settings.page).map(|()| server));
+            let folder = self.out.folder().join("servers").join(found.target.name);
+            let user = self.user.as_ref().map(|(user, group)| (user.as_str(), group.as_str()));
+            let terms = Terms { port, site: &site, folder: &folder, cores: &self.cores.server, user };
+            let page = &self.settings.page;
+            let started = Server::start(found, &terms, &self.manifold)
+                .and_then(|mut server| server.wait_ready(page).map(|()| server));
             match started {
                 Ok(server) => fleet.0.push(Some(server)),
-                Err(error) if settings.named => return Err(error),
-                Err(error) => {
-                    progress.note(&format!("{} is left out: {error:#}", found.target.label));
-                    missing.push(Missing { label: found.target.label.to_owned(), reason: format!("{error:#}") });
-                }
+                Err(error) => self.leave_out(found.target, &format!("{error:#}"))?,
             }
-            if interrupt.came() {
+            if self.interrupt.came() {
                 bail!("interrupted while the servers were started; nothing was measured");
             }
         }
@@ -227,6 +155,83 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// Goes through the plan.
+    fn measure(&mut self, servers: &mut Fleet) -> Result<(Vec<Cell>, Option<Ended>)> {
+        let experiment = &self.settings.experiment;
+        let plan = experiment.plan(servers.0.len());
+        let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
+        let bench = Bench {
+            manifold: &self.manifold,
+            experiment,
+            cores: &self.cores,
+            path: &self.settings.page.path,
+            bytes: self.settings.page.body.len() as u64,
+            log: &log,
+        };
+        let mut progress = Progress::new(plan.len(), experiment.cell_time());
+        let mut cells = Vec::with_capacity(plan.len());
+        let mut ended = None;
+        for (done, step) in plan.iter().enumerate() {
+            let Some(server) = servers.0[step.target].as_mut() else { continue };
+            progress.show(done, &describe(step, server, experiment.rounds));
+            let measured = if self.interrupt.came() { Ok(None) } else { bench.measure(step, server, &self.interrupt) };
+            let so_far = format!("after {done} of {} cells", plan.len());
+            match measured {
+                Ok(Some(cell)) => cells.push(cell),
+                Ok(None) => ended = Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED }),
+                // A server that has ended takes itself out; the others go on.
+                Err(error) if !server.alive() => {
+                    let label = server.installed.target.label.to_owned();
+                    progress::note(&format!("{label} is out of the run: {error:#}"));
+                    self.missing.push(Missing { label, reason: format!("it ended {so_far}") });
+                    servers.0[step.target] = None;
+                }
+                Err(error) => ended = Some(Ended { reason: format!("{error:#} ({so_far})"), code: 1 }),
+            }
+            if ended.is_some() {
+                break;
+            }
+        }
+        progress.end();
+        if ended.is_none() && servers.0.iter().all(Option::is_none) {
+            ended = Some(Ended { reason: "every server had ended".to_owned(), code: 1 });
+        }
+        Ok((cells, ended))
+    }
+}
+
+fn describe(step: &Step, server: &Server, rounds: u32) -> String {
+    format!(
+        "round {} of {rounds}, {} {}, {} connections",
+        step.round + 1,
+        server.installed.target.label,
+        words::mode(step.load.keep_alive),
+        step.load.concurrency
+    )
+}
+
+/// The answer on the terminal, and where the rest is.
+fn conclude(results: &Results, out: &Output, ended: Option<&Ended>) {
+    if let Some(ended) = ended {
+        progress::note(&format!(
+            "Ended early: {}. The servers were stopped; {} saved.",
+            ended.reason,
+            text::counted(results.cells.len(), "measured cell")
+        ));
+    }
+    let answer = words::answer(results);
+    println!("\n{}\n", answer.headline);
+    for point in &answer.points {
+        println!("{}: {}\n", point.title, point.text);
+    }
+    println!("Report: {}", out.folder().join("report.html").display());
+    println!("Took {}; repeat it with: {}", text::duration(results.took_s), results.environment.command);
+}
+
+/// The servers of a run, by index of their target; `None` for one that is gone.
+struct Fleet(Vec<Option<Server>>);
+
+impl Fleet {
     fn describe(&self) -> Vec<TargetInfo> {
         let of = |server: &Server| {
             let target = server.installed.target;
@@ -250,9 +255,7 @@ impl Fleet {
         for server in self.0.iter().flatten() {
             server.ask_to_end();
         }
-        for server in self.0.iter_mut().filter_map(Option::take) {
-            server.stop();
-        }
+        self.0.clear();
     }
 }
 

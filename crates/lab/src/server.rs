@@ -93,16 +93,11 @@ impl Server {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             };
-            let label = self.installed.target.label;
             if let Some(status) = self.child.try_wait()? {
-                bail!("{label} ended while it started ({status})\n{}", self.last_words());
+                bail!("it ended while it started ({status})\n{}", self.last_words());
             }
             if Instant::now() > deadline {
-                bail!(
-                    "{label} did not answer rightly within {} s: {said}\n{}",
-                    READY_WITHIN.as_secs(),
-                    self.last_words()
-                );
+                bail!("it did not answer rightly within {} s: {said}\n{}", READY_WITHIN.as_secs(), self.last_words());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -129,14 +124,17 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks it to end. [`Server::stop`] waits for it; asking all first lets them end side by side.
+    /// Asks it to end. Dropping it waits for that; asking all first lets them end side by side.
     pub fn ask_to_end(&self) {
         // Not reaped yet, so the process id cannot have become another's.
         let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
     }
 
     /// Ends it: TERM, and KILL to its whole tree should that not do in time.
-    pub fn stop(mut self) {
+    fn end(&mut self) {
+        if !self.alive() {
+            return;
+        }
         let family = sampler::tree(self.pid()).unwrap_or_default();
         self.ask_to_end();
         let deadline = Instant::now() + STOP_WITHIN;
@@ -168,6 +166,12 @@ impl Server {
             }
         }
         if text.is_empty() { format!("    (it wrote nothing; see {})", self.folder.display()) } else { text }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -82,6 +82,12 @@ pub fn duration(seconds: f64) -> String {
     if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
 }
 
+/// A text of several lines as one, for a table or a list.
+pub fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(": ").trim_end_matches('.').to_owned()
+}
+
 /// `1 cell`, `2 cells`.
 pub fn counted(n: usize, thing: &str) -> String {
     format!("{} {thing}{}", grouped(n as i64), if n == 1 { "" } else { "s" })
@@ -119,6 +125,7 @@ mod tests {
         );
         assert_eq!([duration(8.4), duration(200.0)], ["8 s", "3 min 20 s"]);
         assert_eq!([counted(1, "cell"), counted(0, "cell"), counted(2, "cell")], ["1 cell", "0 cells", "2 cells"]);
+        assert_eq!(one_line("it ended\n    (see\n\n    the log).\n"), "it ended: (see: the log)");
         let ratio = Interval { estimate: 3.0, low: 1.034, high: 12.3, rounds: 5 };
         assert_eq!(times(&ratio), "3.0 times [1.03 to 12.3]");
     }

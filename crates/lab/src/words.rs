@@ -6,7 +6,7 @@ use manifold_stats::{Interval, Verdict, attainable_level};
 
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
-use crate::results::{Mark, Results};
+use crate::results::{Cell, Mark, Results};
 use crate::target::{Family, Model};
 use crate::text;
 
@@ -130,8 +130,12 @@ impl View<'_> {
     }
 
     fn headline(&self) -> String {
-        self.cheapest(self.main_mode())
-            .unwrap_or_else(|| "No cell could be measured, so there is no answer; the limits below say why.".to_owned())
+        let unknown = if self.results.cells.iter().any(Cell::usable) {
+            "No round is complete, so nothing can be compared yet; what was measured is in the table."
+        } else {
+            "No cell could be measured, so there is no answer; the limits below say why."
+        };
+        self.cheapest(self.main_mode()).unwrap_or_else(|| unknown.to_owned())
     }
 
     /// The headline's question for the mode that the headline is not about.
@@ -546,6 +550,16 @@ mod tests {
             got.limits
         );
         assert!(!got.headline.contains("nginx"), "{}", got.headline);
+    }
+
+    #[test]
+    fn a_round_cut_short_is_no_answer() {
+        let mut results = fixture::clear_winner();
+        results.cells.truncate(5);
+        let got = answer(&results);
+        has(&got.headline, &["No round is complete"]);
+        results.cells.clear();
+        has(&answer(&results).headline, &["No cell could be measured"]);
     }
 
     #[test]
