@@ -85,7 +85,10 @@ struct Draft {
     options: Options,
 }
 
-/// Reads the arguments (the program's name first). `complain` gets getopt's messages, which do not end the program by themselves.
+/// The name in messages.
+const PROGRAM: &str = "ab";
+
+/// Reads the arguments, without the program's name. `complain` gets getopt's messages, which do not end the program by themselves.
 ///
 /// # Errors
 /// [`Exit`]: there is nothing to run.
@@ -94,10 +97,7 @@ pub fn parse(
     read: ReadFile<'_>,
     complain: &mut dyn FnMut(String),
 ) -> Result<Options, Exit> {
-    let mut args = args.peekable();
-    let program = args.peek().map_or_else(|| "ab".to_owned(), |name| name.to_string_lossy().into_owned());
-    let short = program.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut parser = lexopt::Parser::from_iter(args);
+    let mut parser = lexopt::Parser::from_args(args);
     parser.set_short_equals(false);
     let mut draft = Draft::new();
     let mut url = None;
@@ -108,21 +108,21 @@ pub fn parse(
             Ok(Some(Arg::Short(option))) => {
                 if takes_value(option) {
                     match parser.value() {
-                        Ok(value) => draft.with_value(option, value, &program, read)?,
+                        Ok(value) => draft.with_value(option, value, read)?,
                         Err(_) => {
-                            complain(format!("{short}: option requires an argument -- {option}"));
+                            complain(format!("{PROGRAM}: option requires an argument -- {option}"));
                             break;
                         }
                     }
                 } else if !draft.flag(option)? {
-                    complain(format!("{short}: illegal option -- {option}"));
+                    complain(format!("{PROGRAM}: illegal option -- {option}"));
                     // getopt stands still inside a group of letters: what remains of it counts as an argument.
                     surplus = parser.optional_value().is_some();
                     break;
                 }
             }
             Ok(Some(Arg::Long(_))) => {
-                complain(format!("{short}: illegal option -- -"));
+                complain(format!("{PROGRAM}: illegal option -- -"));
                 surplus = true;
                 break;
             }
@@ -138,9 +138,9 @@ pub fn parse(
     let url = match url {
         Some(url) if rest.is_empty() && !surplus => url,
         None if rest.len() == 1 && !surplus => rest.remove(0),
-        _ => return Err(Exit::Usage(Some(format!("{program}: wrong number of arguments")))),
+        _ => return Err(Exit::Usage(Some(format!("{PROGRAM}: wrong number of arguments")))),
     };
-    draft.finish(&url.to_string_lossy(), &program)
+    draft.finish(&url.to_string_lossy())
 }
 
 fn takes_value(option: char) -> bool {
@@ -196,7 +196,7 @@ impl Draft {
         Ok(true)
     }
 
-    fn with_value(&mut self, option: char, value: OsString, program: &str, read: ReadFile<'_>) -> Result<(), Exit> {
+    fn with_value(&mut self, option: char, value: OsString, read: ReadFile<'_>) -> Result<(), Exit> {
         if matches!(option, 'g' | 'e') {
             let file = if option == 'g' { &mut self.options.gnuplot } else { &mut self.options.csv };
             *file = Some(value);
@@ -232,13 +232,13 @@ impl Draft {
                 if options.request.method != Method::Unset {
                     return Err(mixed(name));
                 }
-                options.request.body = Some(body(&text, program, read)?);
+                options.request.body = Some(body(&text, read)?);
                 options.request.method = method;
                 options.sends_body = true;
             }
             'X' => {
                 return Err(Exit::Error(format!(
-                    "{program}: -X: requests through a proxy are not built into this version"
+                    "{PROGRAM}: -X: requests through a proxy are not built into this version"
                 )));
             }
             other => return Err(no_tls(&format!("-{other}"))),
@@ -247,8 +247,8 @@ impl Draft {
     }
 
     /// The checks between options, in ab's order.
-    fn finish(mut self, url: &str, program: &str) -> Result<Options, Exit> {
-        let invalid = || Exit::Usage(Some(format!("{program}: invalid URL")));
+    fn finish(mut self, url: &str) -> Result<Options, Exit> {
+        let invalid = || Exit::Usage(Some(format!("{PROGRAM}: invalid URL")));
         if url.starts_with("https://") {
             return Err(no_tls(url));
         }
@@ -256,12 +256,12 @@ impl Draft {
         let (authority, path) = rest.find('/').map(|slash| rest.split_at(slash)).ok_or_else(invalid)?;
         let (host, port) = split_authority(authority).ok_or_else(invalid)?;
         if self.concurrency < 1 || self.concurrency > CONNECTIONS_MAX {
-            return Err(Exit::Usage(Some(format!("{program}: Invalid Concurrency [Range 1..{CONNECTIONS_MAX}]"))));
+            return Err(Exit::Usage(Some(format!("{PROGRAM}: Invalid Concurrency [Range 1..{CONNECTIONS_MAX}]"))));
         }
         let concurrency = self.concurrency.unsigned_abs();
         if concurrency > self.requests {
             let sentence = "Cannot use concurrency level greater than total number of requests";
-            return Err(Exit::Usage(Some(format!("{program}: {sentence}"))));
+            return Err(Exit::Usage(Some(format!("{PROGRAM}: {sentence}"))));
         }
         self.options.request.finish_method();
         self.options.requests = self.requests;
@@ -302,11 +302,11 @@ fn no_tls(what: &str) -> Exit {
     Exit::Error(format!("{what}: TLS is not built into this version; use an http:// URL without TLS options"))
 }
 
-fn body(name: &str, program: &str, read: ReadFile<'_>) -> Result<Vec<u8>, Exit> {
+fn body(name: &str, read: ReadFile<'_>) -> Result<Vec<u8>, Exit> {
     read(std::path::Path::new(name)).map_err(|error| {
         let text = error.to_string();
         let reason = text.split(" (os error").next().unwrap_or(&text);
-        Exit::Error(format!("{program}: Could not open POST data file ({name}): {reason}"))
+        Exit::Error(format!("{PROGRAM}: Could not open POST data file ({name}): {reason}"))
     })
 }
 
@@ -324,8 +324,8 @@ fn leading_number(text: &str) -> i64 {
 }
 
 /// The options, in ab's columns.
-pub fn usage(program: &str) -> String {
-    format!("Usage: {program} [options] [http://]hostname[:port]/path\n{OPTIONS}")
+pub fn usage() -> String {
+    format!("Usage: {PROGRAM} [options] [http://]hostname[:port]/path\n{OPTIONS}")
 }
 
 const OPTIONS: &str = "\
@@ -382,7 +382,7 @@ mod tests {
             Some("body") => Ok(b"a=b".to_vec()),
             _ => Err(std::io::Error::from_raw_os_error(2)),
         };
-        let args = std::iter::once("ab").chain(line.iter().copied()).map(OsString::from);
+        let args = line.iter().copied().map(OsString::from);
         let result = parse(args, &file, &mut |complaint| complaints.push(complaint));
         (result, complaints)
     }

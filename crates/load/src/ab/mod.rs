@@ -40,10 +40,8 @@ const STALLED_US: u64 = 1_000_000;
 /// Descriptors needed besides the connections.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
-/// Runs `ab` with `args` (the program's name first, as from `std::env::args_os`).
+/// Runs `ab` with `args`, the program's name not among them.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let mut args = args.peekable();
-    let program = args.peek().map_or_else(|| "ab".to_owned(), |name| name.to_string_lossy().into_owned());
     let parsed = args::parse(args, &|path| std::fs::read(path), &mut |complaint| tell(&format!("{complaint}\n")));
     match parsed {
         Ok(options) => ExitCode::from(run(&options).unwrap_or(1)),
@@ -53,7 +51,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         Err(Exit::Usage(sentence)) => {
             let sentence = sentence.map(|sentence| format!("{sentence}\n")).unwrap_or_default();
-            tell(&format!("{sentence}{}", args::usage(&program)));
+            tell(&format!("{sentence}{}", args::usage()));
             ExitCode::from(USAGE_STATUS)
         }
         Err(Exit::Error(sentence)) => {

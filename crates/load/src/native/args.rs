@@ -88,12 +88,12 @@ pub enum Command {
     Help,
 }
 
-/// Reads the arguments (the program's name first).
+/// Reads the arguments, without the program's name.
 ///
 /// # Errors
 /// A sentence for the user.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
-    let mut parser = lexopt::Parser::from_iter(args);
+    let mut parser = lexopt::Parser::from_args(args);
     let mut url = None;
     let mut options = Options {
         url: String::new(),
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Result<Command, String> {
-        parse(["load"].into_iter().chain(line.split_whitespace()).map(OsString::from))
+        parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]

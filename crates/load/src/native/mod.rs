@@ -31,7 +31,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Descriptors needed besides the connections: standard streams, epoll instances, libraries.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
-/// Runs `manifold load` with `args` (the program's name first, as from `std::env::args_os`).
+/// Runs `manifold load` with `args`, the program's name not among them.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match args::parse(args) {
         Ok(Command::Help) => {
