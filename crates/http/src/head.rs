@@ -1,7 +1,9 @@
 //! The request head: a strict parser that indexes the bytes where they lie.
 //!
-//! The rules are those of Apache's `HttpProtocolOptions Strict`, with one difference: a folded field line (obs-fold) is
-//! refused with 400, which RFC 9112 section 5.2 allows, where Apache joins it to the line before.
+//! The rules are those of Apache's `HttpProtocolOptions Strict` with `Require1.0`. Where we are stricter still, it is in
+//! what could be read in two ways: a folded field line (obs-fold) is refused with 400, which RFC 9112 section 5.2 allows,
+//! where Apache joins it to the line before; so is `Transfer-Encoding` beside `Content-Length`. Each difference is
+//! listed, with its reason, in `tests/apache.rs`.
 //!
 //! The parser works from left to right and decides on the first byte that cannot be right, so its answer does not
 //! depend on how the bytes arrived. Checks on a whole field are made at its line end, those on the whole head at the
