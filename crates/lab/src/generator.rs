@@ -202,13 +202,15 @@ fn cell(step: &Step, report: &Report, used: &Usage, pss_kib: Option<u64>, other_
         threads: used.threads,
         generator_cpu_s: report.generator.user_s + report.generator.system_s,
         other_load,
-        marks: marks(&report.flags, other_load),
+        marks: marks(report, other_load),
     }
 }
 
 /// The generator's flags as marks, and the laboratory's own.
-fn marks(flags: &[Flag], other_load: f64) -> Vec<Mark> {
-    let mut marks: Vec<Mark> = flags
+fn marks(report: &Report, other_load: f64) -> Vec<Mark> {
+    let too_short = report.completed_with_warmup < 2 * u64::from(report.config.connections);
+    let mut marks: Vec<Mark> = report
+        .flags
         .iter()
         .filter_map(|flag| match flag {
             Flag::GeneratorSaturated => Some(Mark::GeneratorSaturated),
@@ -217,12 +219,16 @@ fn marks(flags: &[Flag], other_load: f64) -> Vec<Mark> {
             Flag::Errors => Some(Mark::Errors),
             Flag::PortsExhausted => Some(Mark::PortsExhausted),
             Flag::DescriptorsExhausted => Some(Mark::DescriptorsExhausted),
-            Flag::UnservedConnections => Some(Mark::Unserved),
+            // With less than an answer a connection there is no telling whether a connection was left out.
+            Flag::UnservedConnections => (!too_short).then_some(Mark::Unserved),
             Flag::Stalled => Some(Mark::Stalled),
             Flag::NothingCompleted => Some(Mark::NothingCompleted),
             Flag::Interrupted => None, // the cell is not kept then
         })
         .collect();
+    if too_short && report.completed > 0 {
+        marks.push(Mark::TooShort);
+    }
     if other_load > OTHER_LOAD_MAX {
         marks.push(Mark::Disturbed);
     }
@@ -266,13 +272,17 @@ mod tests {
 
     #[test]
     fn flags_become_marks() {
-        for (flags, other, expected) in [
-            (&[][..], 0.05, &[][..]),
-            (&[Flag::GeneratorSaturated, Flag::Errors], 0.0, &[Mark::GeneratorSaturated, Mark::Errors]),
-            (&[Flag::WrongLength], 0.5, &[Mark::WrongLength, Mark::Disturbed]),
-            (&[Flag::UnservedConnections, Flag::Stalled], 0.0, &[Mark::Unserved, Mark::Stalled]),
+        let mut report: Report = serde_json::from_str(REPORT).expect("the generator's own form");
+        for (flags, answers, other, expected) in [
+            (&[][..], 1000, 0.05, &[][..]),
+            (&[Flag::GeneratorSaturated, Flag::Errors], 1000, 0.0, &[Mark::GeneratorSaturated, Mark::Errors]),
+            (&[Flag::WrongLength], 1000, 0.5, &[Mark::WrongLength, Mark::Disturbed]),
+            (&[Flag::UnservedConnections, Flag::Stalled], 1000, 0.0, &[Mark::Unserved, Mark::Stalled]),
+            (&[Flag::UnservedConnections], 150, 0.0, &[Mark::TooShort]),
         ] {
-            assert_eq!(marks(flags, other), expected, "{flags:?}");
+            report.flags = flags.to_vec();
+            report.completed_with_warmup = answers;
+            assert_eq!(marks(&report, other), expected, "{flags:?}");
         }
     }
 }

@@ -37,9 +37,9 @@ use clap::Parser;
 
 use crate::cli::{Cli, Do};
 
-/// `manifold lab`. `args` begin with the program's name, as in `std::env::args_os`.
+/// `manifold lab`. `args` are those after the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(std::iter::once("manifold lab".into()).chain(args)) {
         Ok(cli) => cli,
         Err(message) => {
             // Help and version go to the standard output, mistakes to the standard error stream.

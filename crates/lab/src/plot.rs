@@ -74,8 +74,19 @@ impl Who {
 pub struct Series {
     /// Whose.
     pub who: Who,
-    /// Number of connections and the figure there, ascending.
-    pub points: Vec<(u32, Interval)>,
+    /// Ascending by connections.
+    pub points: Vec<Point>,
+}
+
+/// One point of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Number of connections.
+    pub connections: u32,
+    /// The figure there.
+    pub interval: Interval,
+    /// The truth may lie higher: drawn with a hat.
+    pub lower_bound: bool,
 }
 
 /// What the vertical axis shows.
@@ -160,16 +171,21 @@ pub fn lines(title: &str, axis: Axis, series: &[Series]) -> String {
 }
 
 fn draw_line(svg: &mut String, series: &Series, axis: Axis, scale: &Scale, xs: &X, dodge: f64) {
-    let at = |&(x, ref interval): &(u32, Interval)| (xs.x(x) + dodge, scale.y(interval.estimate));
+    let at = |point: &Point| (xs.x(point.connections) + dodge, scale.y(point.interval.estimate));
     let _ = write!(svg, "<g class=\"{}\">", series.who.classes());
     let path: Vec<String> = series.points.iter().map(at).map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     let _ = write!(svg, "<path class=\"line\" d=\"M{}\"/>", path.join("L"));
     for point in &series.points {
         let (x, y) = at(point);
-        let (connections, interval) = point;
+        let Point { connections, interval, lower_bound } = point;
+        let (at_least, hat) = if *lower_bound {
+            ("at least ", format!("<path class=\"hat\" d=\"M{:.1} {:.1}l3.5 -4l3.5 4\"/>", x - 3.5, y - 5.5))
+        } else {
+            ("", String::new())
+        };
         let _ = write!(
             svg,
-            "<g><title>{}, {connections} connections: {}</title><path class=\"bar\" d=\"M{x:.1} {:.1}V{:.1}\"/>{}\
+            "<g><title>{}, {connections} connections: {at_least}{}</title><path class=\"bar\" d=\"M{x:.1} {:.1}V{:.1}\"/>{}{hat}\
              <circle class=\"touch\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/></g>",
             escaped(&series.who.label),
             axis.interval(interval),
@@ -185,7 +201,7 @@ fn draw_line(svg: &mut String, series: &Series, axis: Axis, scale: &Scale, xs: &
 fn draw_names(svg: &mut String, series: &[Series], scale: &Scale, xs: &X) {
     let mut ends: Vec<(f64, f64, &Who)> = series
         .iter()
-        .filter_map(|s| s.points.last().map(|(x, interval)| (xs.x(*x), scale.y(interval.estimate), &s.who)))
+        .filter_map(|s| s.points.last().map(|p| (xs.x(p.connections), scale.y(p.interval.estimate), &s.who)))
         .collect();
     ends.sort_by(|a, b| a.1.total_cmp(&b.1));
     let wanted: Vec<f64> = ends.iter().map(|end| end.1).collect();
@@ -270,7 +286,7 @@ struct X {
 
 impl X {
     fn fit(series: &[Series]) -> X {
-        let mut values: Vec<u32> = series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
+        let mut values: Vec<u32> = series.iter().flat_map(|s| s.points.iter().map(|p| p.connections)).collect();
         values.sort_unstable();
         values.dedup();
         X { values }
@@ -297,7 +313,7 @@ struct Scale {
 
 impl Scale {
     fn fit(axis: Axis, series: &[Series]) -> Scale {
-        let intervals = || series.iter().flat_map(|s| s.points.iter().map(|p| p.1));
+        let intervals = || series.iter().flat_map(|s| s.points.iter().map(|p| p.interval));
         let most = intervals().map(|i| i.high).fold(f64::MIN_POSITIVE, f64::max);
         if axis == Axis::Count {
             let step = step(most);
@@ -376,6 +392,10 @@ mod tests {
         Who { label: label.to_owned(), family: Family::Apache2, model: Model::Event }
     }
 
+    fn point(connections: u32, estimate: f64) -> Point {
+        Point { connections, interval: interval(estimate), lower_bound: false }
+    }
+
     fn interval(estimate: f64) -> Interval {
         Interval { estimate, low: estimate * 0.9, high: estimate * 1.1, rounds: 5 }
     }
@@ -388,7 +408,7 @@ mod tests {
             (Axis::Micros, &[150.0, 900_000.0], &[100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0]),
             (Axis::Mib, &[5.0], &[2.0, 5.0, 10.0]),
         ] {
-            let points = values.iter().map(|&v| (10, interval(v))).collect();
+            let points = values.iter().map(|&v| point(10, v)).collect();
             let scale = Scale::fit(axis, &[Series { who: who("x"), points }]);
             let got = scale.ticks();
             assert_eq!(got.len(), ticks.len(), "{axis:?} {values:?}: {got:?}");
@@ -425,14 +445,15 @@ mod tests {
 
     #[test]
     fn a_plot_draws_each_point_and_escapes_names() {
-        let series = Series { who: who("a<b>"), points: vec![(10, interval(5.0)), (1000, interval(50.0))] };
+        let series =
+            Series { who: who("a<b>"), points: vec![point(10, 5.0), Point { lower_bound: true, ..point(1000, 50.0) }] };
         let svg = lines("CPU \"a request\"", Axis::Micros, std::slice::from_ref(&series));
-        assert_eq!(svg.matches("<title>").count(), 2);
-        assert!(svg.contains("a&lt;b&gt;, 1000 connections: 50.0 µs [45.0 µs to 55.0 µs]"), "{svg}");
+        assert_eq!((svg.matches("<title>").count(), svg.matches("class=\"hat\"").count()), (2, 1));
+        assert!(svg.contains("a&lt;b&gt;, 1000 connections: at least 50.0 µs [45.0 µs to 55.0 µs]"), "{svg}");
         assert!(svg.contains("aria-label=\"CPU &quot;a request&quot;\"") && !svg.contains("NaN"));
         let bars = bars("CPU", Axis::Micros, &[(who("a<b>"), interval(5.0))]);
         assert!(bars.contains("a&lt;b&gt;: 5.0 µs") && !bars.contains("NaN"));
-        let one = lines("x", Axis::Count, &[Series { points: vec![(10, interval(5.0))], ..series }]);
+        let one = lines("x", Axis::Count, &[Series { points: vec![point(10, 5.0)], ..series }]);
         assert!(!one.contains("NaN"), "{one}");
         assert!(!lines("empty", Axis::Mib, &[]).contains("NaN"));
     }

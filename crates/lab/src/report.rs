@@ -6,7 +6,7 @@ use manifold_stats::{Interval, Verdict};
 use crate::cores;
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
-use crate::plot::{self, Axis, Series, Who};
+use crate::plot::{self, Axis, Point, Series, Who};
 use crate::results::{Mark, Results, TargetInfo};
 use crate::target::Family;
 use crate::text;
@@ -135,7 +135,7 @@ impl Maker<'_> {
 
     fn plots(&self) -> Vec<Row> {
         [
-            (Metric::RequestsPerSecond, Axis::Count, "Requests a second", "More is better. Where the generator was saturated these are lower bounds, and the lines run together at what it can ask for."),
+            (Metric::RequestsPerSecond, Axis::Count, "Requests a second", "More is better. A hat over a point: the generator was saturated there, so the server can do at least this; such lines run together at what the generator can ask for."),
             (Metric::P50Us, Axis::Micros, "Median latency", "Less is better; half of the requests were answered within this time. Logarithmic."),
             (Metric::P99Us, Axis::Micros, "99th percentile of latency", "Less is better; one request in a hundred took longer. Logarithmic."),
             (Metric::CpuUsPerRequest, Axis::Micros, "CPU a request", "Less is better. User and system time of all of the server's processes, divided by the requests. Logarithmic."),
@@ -160,12 +160,22 @@ impl Maker<'_> {
     }
 
     fn series(&self, keep_alive: bool, metric: Metric) -> Vec<Series> {
-        let of = |target: usize| -> Vec<(u32, Interval)> {
+        // More than half of the rounds decide the median.
+        let bound = |target: usize, load: Load| {
+            metric == Metric::RequestsPerSecond
+                && 2 * self.cells.marked(target, load, Mark::GeneratorSaturated)
+                    > self.results.experiment.rounds as usize
+        };
+        let of = |target: usize| -> Vec<Point> {
             self.results
                 .figures
                 .iter()
                 .filter(|f| f.target == target && f.keep_alive == keep_alive && f.metric == metric)
-                .map(|f| (f.concurrency, f.interval()))
+                .map(|f| Point {
+                    connections: f.concurrency,
+                    interval: f.interval(),
+                    lower_bound: bound(target, Load { keep_alive, concurrency: f.concurrency }),
+                })
                 .collect()
         };
         let targets = self.results.targets.iter().enumerate();

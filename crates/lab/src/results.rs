@@ -188,13 +188,15 @@ pub enum Mark {
     Stalled,
     /// No answer at all, or the generator failed.
     NothingCompleted,
+    /// Fewer than two answers a connection: too little time for so many.
+    TooShort,
     /// Something else on the machine used more than a tenth of a processor.
     Disturbed,
 }
 
 impl Mark {
     /// Every mark, in the order of the report's table.
-    pub const ALL: [Mark; 10] = [
+    pub const ALL: [Mark; 11] = [
         Mark::WrongStatus,
         Mark::WrongLength,
         Mark::NothingCompleted,
@@ -203,6 +205,7 @@ impl Mark {
         Mark::Errors,
         Mark::Unserved,
         Mark::Stalled,
+        Mark::TooShort,
         Mark::GeneratorSaturated,
         Mark::Disturbed,
     ];
@@ -231,6 +234,7 @@ impl Mark {
             Mark::Unserved => 'U',
             Mark::Stalled => 'W',
             Mark::NothingCompleted => 'N',
+            Mark::TooShort => 'T',
             Mark::Disturbed => 'D',
         }
     }
@@ -250,6 +254,9 @@ impl Mark {
             Mark::Unserved => "some connections got no answer at all: the model had no process or thread for them",
             Mark::Stalled => "requests were still waiting at the end, for longer than any answered one had taken",
             Mark::NothingCompleted => "nothing was answered: the round is left out",
+            Mark::TooShort => {
+                "fewer than two answers a connection came: the cell was too short for so many; give more --seconds"
+            }
             Mark::Disturbed => "something else on the machine used more than a tenth of a processor",
         }
     }

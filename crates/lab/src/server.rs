@@ -22,6 +22,8 @@ use crate::target::{Installed, Terms};
 
 /// How long a server may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(15);
+/// How long a server that answers may answer wrongly.
+const RIGHT_WITHIN: Duration = Duration::from_secs(1);
 /// How long a server may take to end after TERM; Apache's parent itself gives its children 10 s.
 const STOP_WITHIN: Duration = Duration::from_secs(12);
 /// Between two looks at a server that starts or ends.
@@ -87,17 +89,24 @@ impl Server {
     /// # Errors
     /// If it ends, answers wrongly for as long as it is waited for, or does not answer; with its last log lines.
     pub fn wait_ready(&mut self, page: &Page) -> Result<()> {
-        let deadline = Instant::now() + READY_WITHIN;
+        let began = Instant::now();
+        let mut first_wrong = None;
         loop {
             let said = match probe(self.port, page) {
                 Ok(()) => return Ok(()),
-                Err(said) => said,
+                Err(Wrong::NoAnswer(said)) => said,
+                Err(Wrong::Answer(said)) => {
+                    first_wrong.get_or_insert_with(Instant::now);
+                    said
+                }
             };
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended while it started ({status})\n{}", self.last_words());
             }
-            if Instant::now() > deadline {
-                bail!("it did not answer rightly within {} s: {said}\n{}", READY_WITHIN.as_secs(), self.last_words());
+            if first_wrong.is_some_and(|since: Instant| since.elapsed() > RIGHT_WITHIN)
+                || began.elapsed() > READY_WITHIN
+            {
+                bail!("{said}\n{}", self.last_words());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -203,11 +212,17 @@ pub fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
     held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }
 
+/// Why a server is not ready, as a sentence.
+#[derive(Debug)]
+enum Wrong {
+    /// Nothing came: it may still be starting.
+    NoAnswer(String),
+    /// Something else than the page came: waiting will hardly change it.
+    Answer(String),
+}
+
 /// Asks for the page once.
-///
-/// # Errors
-/// What was wrong with the answer, as a sentence.
-fn probe(port: u16, page: &Page) -> Result<(), String> {
+fn probe(port: u16, page: &Page) -> Result<(), Wrong> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ask = || -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
@@ -218,8 +233,8 @@ fn probe(port: u16, page: &Page) -> Result<(), String> {
         stream.take(PROBE_BYTES_MAX).read_to_end(&mut answer)?;
         Ok(answer)
     };
-    let answer = ask().map_err(|e| format!("no answer: {e}"))?;
-    judge(&answer, page)
+    let answer = ask().map_err(|e| Wrong::NoAnswer(format!("it does not answer on port {port}: {e}")))?;
+    judge(&answer, page).map_err(Wrong::Answer)
 }
 
 /// Whether an answer is the page.
@@ -279,7 +294,9 @@ mod tests {
     #[test]
     fn a_closed_port_is_a_sentence() {
         let port = free_ports(1).expect("a port")[0];
-        let said = probe(port, &Page { path: "/".to_owned(), body: vec![] }).expect_err("nobody is there");
-        assert!(said.starts_with("no answer"), "{said}");
+        match probe(port, &Page { path: "/".to_owned(), body: vec![] }) {
+            Err(Wrong::NoAnswer(said)) => assert!(said.contains("does not answer on port"), "{said}"),
+            got => panic!("{got:?}"),
+        }
     }
 }

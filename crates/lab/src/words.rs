@@ -228,32 +228,44 @@ impl View<'_> {
         if !others.is_empty() {
             said.push(format!("Over all loads it needs, in CPU a request, {}.", text::list(&others)));
         }
-        said.extend(models.iter().filter_map(|&target| self.unserved(target)));
+        said.extend(self.unserved_words(&models));
         if let Some(memory) = self.top_memory(&models) {
             said.push(memory);
         }
         Some(said.join(" "))
     }
 
-    /// Whether a target left connections without any answer in most rounds of some load, as a sentence.
-    fn unserved(&self, target: usize) -> Option<String> {
+    /// How many connections a target left without any answer in most rounds of some load, and in which.
+    fn unserved(&self, target: usize) -> Option<(f64, Load)> {
         let rounds = self.results.experiment.rounds as usize;
-        let load = self
-            .results
+        self.results
             .experiment
             .loads()
             .into_iter()
             .filter(|&load| 2 * self.cells.marked(target, load, Mark::Unserved) > rounds)
-            .max_by_key(|load| self.cells.of(target, *load).map(|cell| cell.unserved).max())?;
-        let left: Vec<f64> = self.cells.of(target, load).map(|cell| cell.unserved as f64).collect();
-        let left = manifold_stats::median(&left)?;
-        Some(format!(
-            "{} left {} of {} connections without any answer within a cell ({}).",
-            capital(self.results.targets[target].model.name()),
-            text::grouped(left as i64),
-            load.concurrency,
-            mode(load.keep_alive)
-        ))
+            .filter_map(|load| {
+                let left: Vec<f64> = self.cells.of(target, load).map(|cell| cell.unserved as f64).collect();
+                Some((manifold_stats::median(&left)?, load))
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Which of these models leave connections without an answer, as a sentence.
+    fn unserved_words(&self, targets: &[usize]) -> Option<String> {
+        let each: Vec<String> = targets
+            .iter()
+            .filter_map(|&target| {
+                let (left, load) = self.unserved(target)?;
+                let model = self.results.targets[target].model.name();
+                Some(format!(
+                    "{model} {} of {} ({})",
+                    text::grouped(left as i64),
+                    load.concurrency,
+                    mode(load.keep_alive)
+                ))
+            })
+            .collect();
+        (!each.is_empty()).then(|| format!("Connections left without any answer within a cell: {}.", text::list(&each)))
     }
 
     /// The load with most connections, kept alive if that was measured.
@@ -380,6 +392,7 @@ impl View<'_> {
             (Mark::Errors, "some requests failed"),
             (Mark::Unserved, "some connections got no answer at all"),
             (Mark::Stalled, "requests were stuck at the end"),
+            (Mark::TooShort, "there was less than two answers' time for each connection"),
         ] {
             let who: Vec<&str> = (0..self.results.targets.len())
                 .filter(|&t| self.results.cells.iter().any(|cell| cell.target == t && cell.marks.contains(&mark)))
@@ -507,7 +520,7 @@ mod tests {
         let got = answer(&results);
         has(
             point(&got, "Your choice"),
-            &["Event.", "Prefork left 744 of 1000 connections without any answer", "as much as prefork"],
+            &["Event.", "without any answer within a cell: prefork 744 of 1000", "as much as prefork"],
         );
         assert!(
             got.limits.iter().any(|l| l.contains("some connections got no answer at all: manifold prefork")),
