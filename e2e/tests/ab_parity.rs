@@ -57,19 +57,14 @@ fn timeless(line: &str) -> Option<String> {
     let table = ["Connect: ", "Processing: ", "Waiting: ", "Total: ", "  "].iter().any(|start| line.starts_with(start))
         && !line.contains("kb/s")
         && !line.trim_start().starts_with("(Connect");
-    let timed = [
-        "Time taken",
-        "Requests per second",
-        "Time per request",
-        "Transfer rate",
-        "kb/s",
-        "Connect:<",
-        "Processing:<",
-        "Total:<",
-    ];
+    let columns = ["Connect:<", "Processing:<", "Total:<"];
+    let timed = ["Time taken", "Requests per second", "Time per request", "Transfer rate", "kb/s"];
     if table || line.ends_with("(longest request)") {
-        let label = line.trim_start().split_whitespace().next().unwrap_or_default();
+        let label = line.split_whitespace().next().unwrap_or_default();
         return Some(format!("{label} in {} columns", line.len()));
+    }
+    if columns.iter().any(|word| line.contains(word)) {
+        return Some(line.replace(|c: char| c.is_ascii_digit(), " "));
     }
     if timed.iter().any(|word| line.contains(word)) {
         return Some(line.chars().filter(|c| !c.is_ascii_digit()).collect());
