@@ -54,6 +54,7 @@ fn arguments(shape: ArgShape) -> &'static str {
         ArgShape::Take2 => "two",
         ArgShape::Take23 => "two or three",
         ArgShape::Iterate => "one or more",
+        ArgShape::Iterate2 => "two or more",
         ArgShape::Flag => "`On` or `Off`",
     }
 }

@@ -64,6 +64,8 @@ pub enum ArgShape {
     Take23,
     /// One or more.
     Iterate,
+    /// One, and then one or more (`ITERATE2`).
+    Iterate2,
     /// `On` or `Off`.
     Flag,
 }
@@ -79,6 +81,7 @@ impl ArgShape {
             ArgShape::Take2 => (args.len() == 2, "takes two arguments"),
             ArgShape::Take23 => ((2..=3).contains(&args.len()), "takes two or three arguments"),
             ArgShape::Iterate => (!args.is_empty(), "requires at least one argument"),
+            ArgShape::Iterate2 => (args.len() >= 2, "requires at least two arguments"),
             ArgShape::Flag => (args.len() == 1 && flag(&args[0].value).is_some(), "must be On or Off"),
         };
         (!fits).then_some(complaint)
@@ -268,7 +271,7 @@ impl Call<'_> {
             ArgShape::Take1 | ArgShape::Flag => self.args.get(1),
             ArgShape::Take12 | ArgShape::Take2 => self.args.get(2),
             ArgShape::Take23 => self.args.get(3),
-            ArgShape::RawArgs | ArgShape::Iterate => None,
+            ArgShape::RawArgs | ArgShape::Iterate | ArgShape::Iterate2 => None,
         };
         let quotes = "an argument with spaces in it needs quotes; a comment must be on a line of its own";
         match (surplus, self.args) {

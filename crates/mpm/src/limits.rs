@@ -498,9 +498,9 @@ impl Resolver<'_> {
         wanted.max(1)
     }
 
-    fn warn(&mut self, code: impl Into<Option<u16>>, span: Option<Span>, text: String) {
-        // "WARNING" is part of the text at start-up, as in Apache.
-        let text = format!("WARNING: {text}");
+    fn warn(&mut self, code: impl Into<Option<u16>>, span: Option<Span>, mut text: String) {
+        // Part of the text at start-up, as in Apache.
+        text.insert_str(0, "WARNING: ");
         self.findings.push(Diagnostic { code: code.into(), ..Diagnostic::warning(span, text) });
     }
 

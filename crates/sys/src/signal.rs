@@ -1,7 +1,11 @@
 //! Signals: the parent and threaded children read them from a descriptor, a prefork child notes one in a flag.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
@@ -69,6 +73,32 @@ pub fn note_on(signal: Signal) -> io::Result<()> {
 /// Whether a signal given to [`note_on`] has arrived.
 pub fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
+}
+
+static LAST_FILE: OnceLock<CString> = OnceLock::new();
+
+extern "C" fn leave(_: i32) {
+    if let Some(path) = LAST_FILE.get() {
+        // SAFETY: unlink(2) is async-signal-safe, and the path is never freed.
+        unsafe { libc::unlink(path.as_ptr()) };
+    }
+    crate::process::exit_now(0)
+}
+
+/// From now on each of `signals` ends the process at once with status 0, and removes the file `remove` (a `PidFile`). For a
+/// process that serves alone and has no parent of its own kind to take signals.
+///
+/// # Errors
+/// The error of sigaction(2), or `InvalidInput` when the path holds a zero byte.
+pub fn leave_on(signals: &[Signal], remove: &Path) -> io::Result<()> {
+    let path = CString::new(remove.as_os_str().as_bytes())?;
+    LAST_FILE.get_or_init(|| path);
+    let action = SigAction::new(SigHandler::Handler(leave), SaFlags::empty(), SigSet::empty());
+    for signal in signals {
+        // SAFETY: the handler only loads an atomic and calls unlink(2) and _exit(2), which are async-signal-safe.
+        unsafe { sigaction(*signal, &action) }?;
+    }
+    Ok(())
 }
 
 /// Sends `signal` to `pid`; a process that is gone already is no error.

@@ -1,0 +1,314 @@
+//! From a configuration file to what a server is started with: read, check, resolve. Every finding is collected on the way.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use manifold_config::{Configuration, Diagnostic, Module, Reader, Row, Severity, Spanned, System, Table, check, read};
+use manifold_engine::site::Site;
+use manifold_modules::Settings;
+use manifold_modules::log_config::{AccessLog, COMBINED, COMMON, Format};
+use manifold_modules::mime::Types;
+use manifold_mpm::directives::{self, RawServer};
+use manifold_mpm::generation::ListenPlan;
+use manifold_mpm::limits::{Limits, Model, resolve};
+use manifold_sys::privileges::{self, Identity};
+
+use crate::args::Args;
+use crate::directives::{ROWS, RawSite, Tokens};
+use crate::error_log::Levels;
+use crate::loader::Modules;
+
+/// `ServerRoot` where nothing says otherwise.
+pub(crate) const SERVER_ROOT: &str = "/etc/manifold";
+/// The configuration's name where nothing says otherwise.
+pub(crate) const CONFIG_FILE: &str = "httpd.conf";
+/// `PidFile` where nothing says otherwise.
+pub(crate) const PID_FILE: &str = "logs/httpd.pid";
+/// `ErrorLog` where nothing says otherwise.
+pub(crate) const ERROR_LOG: &str = "logs/error_log";
+/// Defined in every configuration, so that `<IfDefine MANIFOLD>` tells Manifold from Apache.
+const OWN_NAME: &str = "MANIFOLD";
+/// Whom children of root run as where `User` does not say.
+const USER: &str = "nobody";
+
+/// What a server is started with. Nothing has been opened yet.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub limits: Limits,
+    pub listen: ListenPlan,
+    pub identity: Option<Identity>,
+    pub thread_stack: Option<usize>,
+    pub pid_file: PathBuf,
+    pub server_root: PathBuf,
+    pub error_log: PathBuf,
+    pub levels: Levels,
+    pub document_root: PathBuf,
+    /// Names that were defined, for `-S`.
+    pub defines: Vec<String>,
+    site: SiteConfig,
+}
+
+/// The part that becomes a [`Site`].
+#[derive(Debug)]
+struct SiteConfig {
+    raw: RawSite,
+    types: Types,
+    access_logs: Vec<(PathBuf, Format)>,
+}
+
+/// A configuration that was read, with what is to say about it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub modules: Modules,
+    pub configuration: Configuration,
+    pub findings: Vec<Diagnostic>,
+    /// `None` where there are errors.
+    pub config: Option<Config>,
+}
+
+/// Reads what `args` name.
+pub(crate) fn load(args: &Args) -> Loaded {
+    let mut modules = Modules::new(args.model);
+    let server_root = args.server_root.clone().unwrap_or_else(|| SERVER_ROOT.into());
+    let server_root = std::path::absolute(&server_root).unwrap_or(server_root);
+    let mut defines = args.defines.clone();
+    defines.push(OWN_NAME.to_owned());
+    let mut reader = Reader::new(&System, &mut modules, &server_root, &defines);
+    for line in &args.before {
+        reader.text("-c/-C directives", line);
+    }
+    reader.file(&file(args, &server_root));
+    for line in &args.after {
+        reader.text("-c/-C directives", line);
+    }
+    let mut configuration = reader.finish();
+    let mut findings = std::mem::take(&mut configuration.findings);
+    let model = modules.model();
+    let mut server = Table { rows: directives::rows(model), value: RawServer::default() };
+    let mut site = Table { rows: ROWS, value: RawSite::default() };
+    let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut server];
+    findings.extend(check(&configuration, tables, &directives::elsewhere(model)));
+    let resolver = Resolver {
+        configuration: &configuration,
+        findings: &mut findings,
+        skip_document_root: args.skip_document_root,
+    };
+    let config = resolver.config(model, server.value, site.value);
+    let is_good = findings.iter().all(|finding| finding.severity != Severity::Error);
+    Loaded { modules, configuration, findings, config: config.filter(|_| is_good) }
+}
+
+/// Every directive of a model, for lists and the manual.
+pub(crate) fn rows(model: Model) -> Vec<Row> {
+    let site = ROWS.iter().map(manifold_config::Directive::row);
+    let server = directives::rows(model).iter().map(manifold_config::Directive::row);
+    read::ROWS.iter().copied().chain(site).chain(server).collect()
+}
+
+/// `-f`: relative to `ServerRoot` as in Apache; where there is no such file, to the working directory.
+fn file(args: &Args, server_root: &Path) -> PathBuf {
+    let name = args.file.clone().unwrap_or_else(|| CONFIG_FILE.into());
+    let by_root = server_root.join(&name);
+    if by_root.exists() || args.server_root.is_some() || args.file.is_none() {
+        return by_root;
+    }
+    std::path::absolute(&name).unwrap_or(by_root)
+}
+
+struct Resolver<'a> {
+    configuration: &'a Configuration,
+    findings: &'a mut Vec<Diagnostic>,
+    skip_document_root: bool,
+}
+
+impl Resolver<'_> {
+    fn config(mut self, model: Model, server: RawServer, site: RawSite) -> Option<Config> {
+        let root = &self.configuration.server_root;
+        let cores =
+            std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+        let (limits, corrections) = resolve(model, &server.limits, cores);
+        self.findings.extend(corrections);
+        let identity = self.identity(&server);
+        let document_root = self.document_root(&site);
+        let types = self.types(&site);
+        let access_logs = self.access_logs(&site);
+        Some(Config {
+            limits,
+            listen: server.listen_plan(),
+            identity: identity?,
+            thread_stack: server.thread_stack,
+            pid_file: server.pid_file.unwrap_or_else(|| root.join(PID_FILE)),
+            server_root: root.clone(),
+            error_log: site.error_log.as_ref().map_or_else(|| root.join(ERROR_LOG), |path| path.value.clone()),
+            levels: site.levels.clone(),
+            document_root,
+            defines: self.configuration.defines.iter().cloned().collect(),
+            site: SiteConfig { types: types?, access_logs: access_logs?, raw: site },
+        })
+    }
+
+    /// Whom children run as. Only root can choose; the outer `None` is an error.
+    fn identity(&mut self, server: &RawServer) -> Option<Option<Identity>> {
+        let wanted = server.user.as_ref().map_or(USER, |user| &user.value);
+        let user = privileges::user(wanted);
+        if user.is_none() && (server.user.is_some() || privileges::is_root()) {
+            self.unknown_name("user", wanted, server.user.as_ref(), 543);
+        }
+        let group = server.group.as_ref().map(|group| (group, privileges::group(&group.value)));
+        if let Some((group, None)) = group {
+            self.unknown_name("group", &group.value, Some(group), 544);
+            return None;
+        }
+        let mut user = match user {
+            Some(user) => user,
+            None if server.user.is_none() && !privileges::is_root() => return Some(None),
+            None => return None,
+        };
+        if let Some((_, Some(gid))) = group {
+            user.gid = gid;
+        }
+        Some(privileges::is_root().then_some(user))
+    }
+
+    fn unknown_name(&mut self, kind: &str, name: &str, written: Option<&Spanned<String>>, code: u16) {
+        let error = Diagnostic::error(written.map(|name| name.span), format!("bad {kind} name {name}")).code(code);
+        self.findings.push(error.help(format!("name a {kind} of this system, or its number behind '#'")));
+    }
+
+    fn document_root(&mut self, site: &RawSite) -> PathBuf {
+        let Some(written) = &site.document_root else { return self.configuration.server_root.join("htdocs") };
+        if !self.skip_document_root && std::fs::read_dir(&written.value).is_err() {
+            let message = format!("DocumentRoot '{}' is not a directory, or is not readable", written.value.display());
+            self.findings.push(Diagnostic::error(written.span, message).code(526));
+        }
+        written.value.clone()
+    }
+
+    fn types(&mut self, site: &RawSite) -> Option<Types> {
+        let mut types = match &site.types_config {
+            None => Types::built_in(),
+            Some(path) => match std::fs::read(&path.value) {
+                Ok(bytes) => {
+                    let mut types = Types::new();
+                    types.read(&String::from_utf8_lossy(&bytes));
+                    types
+                }
+                Err(error) => {
+                    let message = format!("AH01597: could not open mime types config file {}.", path.value.display());
+                    self.findings.push(Diagnostic::error(path.span, message).code(526).label(reason(&error)));
+                    return None;
+                }
+            },
+        };
+        for (media_type, extension) in &site.add_type {
+            types.add(media_type, extension);
+        }
+        Some(types)
+    }
+
+    fn access_logs(&mut self, site: &RawSite) -> Option<Vec<(PathBuf, Format)>> {
+        let mut logs = Vec::new();
+        for log in &site.custom_logs {
+            let name = log.format.value.as_str();
+            let named =
+                site.log_formats.iter().rev().find(|(known, _)| known == name).map(|(_, format)| format.value.as_str());
+            let text = named.or(match name {
+                "common" => Some(COMMON),
+                "combined" => Some(COMBINED),
+                format if format.contains('%') => Some(format),
+                _ => None,
+            });
+            let Some(format) = text.and_then(|text| Format::parse(text).ok()) else {
+                let error =
+                    Diagnostic::error(log.format.span, format!("There is no LogFormat called '{name}'")).code(526);
+                self.findings.push(error.help("'common' and 'combined' are built in; others need a LogFormat line"));
+                return None;
+            };
+            logs.push((log.path.value.clone(), format));
+        }
+        Some(logs)
+    }
+}
+
+impl Config {
+    /// Opens the access logs and builds the site.
+    ///
+    /// # Errors
+    /// Names the file that could not be opened.
+    pub(crate) fn site(&mut self) -> Result<Arc<Site>, String> {
+        let mut access_logs = Vec::new();
+        for (path, format) in self.site.access_logs.drain(..) {
+            let log = AccessLog::open(&path, format);
+            access_logs.push(log.map_err(|error| {
+                format!("AH00649: could not open transfer log file {}: {}", path.display(), reason(&error))
+            })?);
+        }
+        let raw = &self.site.raw;
+        let phases = manifold_modules::phases(Settings {
+            document_root: self.document_root.clone(),
+            directory_index: raw.directory_index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]),
+            types: std::mem::take(&mut self.site.types),
+            access_logs,
+        });
+        let mut site = Site::new(phases);
+        site.server = server_field(raw.server_tokens.unwrap_or(Tokens::Whole), env!("CARGO_PKG_VERSION"));
+        assign(&mut site.timeout, raw.timeout);
+        assign(&mut site.keep_alive, raw.keep_alive);
+        assign(&mut site.keep_alive_timeout, raw.keep_alive_timeout);
+        assign(&mut site.max_keep_alive_requests, raw.max_keep_alive_requests);
+        assign(&mut site.limits.request_line, raw.limit_request_line);
+        assign(&mut site.limits.fields, raw.limit_request_fields);
+        assign(&mut site.limits.field_size, raw.limit_request_field_size);
+        assign(&mut site.limit_request_body, raw.limit_request_body);
+        Ok(Arc::new(site))
+    }
+}
+
+fn assign<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// `Manifold`, `Manifold/0`, `Manifold/0.1` or `Manifold/0.1.0`.
+fn server_field(tokens: Tokens, version: &str) -> String {
+    let parts = match tokens {
+        Tokens::Product => 0,
+        Tokens::Major => 1,
+        Tokens::Minor => 2,
+        Tokens::Whole => 3,
+    };
+    let version: Vec<_> = version.split('.').take(parts).collect();
+    if version.is_empty() { "Manifold".to_owned() } else { format!("Manifold/{}", version.join(".")) }
+}
+
+/// The system's words without Rust's error number.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_field_says_as_much_as_it_may() {
+        let check = |tokens, expected: &str| assert_eq!(server_field(tokens, "1.2.3"), expected);
+        check(Tokens::Product, "Manifold");
+        check(Tokens::Major, "Manifold/1");
+        check(Tokens::Minor, "Manifold/1.2");
+        check(Tokens::Whole, "Manifold/1.2.3");
+    }
+
+    #[test]
+    fn no_directive_stands_in_two_tables() {
+        for model in Model::ALL {
+            let mut names: Vec<_> = rows(model).iter().map(|row| row.name.to_ascii_lowercase()).collect();
+            names.sort_unstable();
+            let count = names.len();
+            names.dedup();
+            assert_eq!(names.len(), count, "{model}");
+        }
+    }
+}

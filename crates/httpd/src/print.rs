@@ -1,0 +1,102 @@
+//! What is printed instead of running a server: `-v`, `-V`, `-S`, and what is in effect after corrections.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use manifold_config::Configuration;
+use manifold_mpm::limits::{Limits, Model};
+
+use crate::config::{CONFIG_FILE, Config, ERROR_LOG, PID_FILE, SERVER_ROOT};
+
+/// `-v`.
+pub(crate) fn version() -> String {
+    let built = env!("MANIFOLD_BUILT").parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let built = built.unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    format!("Server version: Manifold/{} (Unix)\nServer built:   {built}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// `-V`: how the program was built. Only lines of Apache's that are true here are printed.
+pub(crate) fn settings(model: Model) -> String {
+    let mut text = version();
+    let threaded = if model.is_threaded() { "yes (fixed thread count)" } else { "no" };
+    let forked = if model == Model::Percore { "yes (fixed process count)" } else { "yes (variable process count)" };
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "Architecture:   {}-bit\n\
+         Server MPM:     {model}\n\
+         \x20 threaded:     {threaded}\n\
+         \x20   forked:     {forked}\n\
+         Server compiled with....\n\
+         \x20-D APR_HAS_SENDFILE\n\
+         \x20-D APR_HAVE_IPV6 (IPv4-mapped addresses enabled)\n\
+         \x20-D SINGLE_LISTEN_UNSERIALIZED_ACCEPT\n\
+         \x20-D HTTPD_ROOT=\"{SERVER_ROOT}\"\n\
+         \x20-D DEFAULT_PIDLOG=\"{PID_FILE}\"\n\
+         \x20-D DEFAULT_ERRORLOG=\"{ERROR_LOG}\"\n\
+         \x20-D SERVER_CONFIG_FILE=\"{CONFIG_FILE}\"\n",
+        usize::BITS
+    );
+    text
+}
+
+/// `-t -D DUMP_RUN_CFG`.
+pub(crate) fn run_configuration(config: &Config) -> String {
+    let mut text = format!(
+        "ServerRoot: \"{}\"\nMain DocumentRoot: \"{}\"\nMain ErrorLog: \"{}\"\nPidFile: \"{}\"\n",
+        config.server_root.display(),
+        config.document_root.display(),
+        config.error_log.display(),
+        config.pid_file.display()
+    );
+    for name in &config.defines {
+        let _ = writeln!(text, "Define: {name}");
+    }
+    if let Some(identity) = &config.identity {
+        let _ = writeln!(text, "User: name=\"{}\" id={}\nGroup: id={}", identity.user, identity.uid, identity.gid);
+    }
+    text
+}
+
+/// `-t -D DUMP_INCLUDES`: a file included by another is indented, behind the number of the line that includes it.
+pub(crate) fn includes(configuration: &Configuration) -> String {
+    let mut text = "Included configuration files:\n".to_owned();
+    let sources = &configuration.sources;
+    for (_, source) in sources.iter().filter(|(_, source)| !source.name.starts_with('-')) {
+        let mut depth = 0;
+        let mut outer = source.included_from;
+        while let Some(span) = outer {
+            depth += 1;
+            outer = sources.source(span.source).included_from;
+        }
+        let line = source.included_from.map_or("*".to_owned(), |span| sources.line(span).to_string());
+        let _ = writeln!(text, "  {:indent$}({line}) {}", "", source.name, indent = 2 * depth);
+    }
+    text
+}
+
+/// The numbers in effect, in one line.
+pub(crate) fn effective(limits: &Limits) -> String {
+    let l = limits;
+    let unit = if l.model.is_threaded() { "Threads" } else { "Servers" };
+    match l.model {
+        Model::Percore => format!("In effect: MPM percore, Cores {}, MaxConnections {}", l.cores, l.max_connections),
+        Model::Prefork => format!(
+            "In effect: MPM prefork, StartServers {}, MinSpare{unit} {}, MaxSpare{unit} {}, ServerLimit {}, \
+             MaxRequestWorkers {}",
+            l.start_servers, l.min_spare, l.max_spare, l.server_limit, l.max_request_workers
+        ),
+        Model::Worker | Model::Event => format!(
+            "In effect: MPM {}, StartServers {}, MinSpare{unit} {}, MaxSpare{unit} {}, ServerLimit {}, ThreadLimit {}, \
+             ThreadsPerChild {}, MaxRequestWorkers {}",
+            l.model,
+            l.start_servers,
+            l.min_spare,
+            l.max_spare,
+            l.server_limit,
+            l.thread_limit,
+            l.threads_per_child,
+            l.max_request_workers
+        ),
+    }
+}

@@ -1,0 +1,225 @@
+//! `httpd` itself: from the command line to a running server, or to the one that runs already.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use log::LevelFilter;
+use manifold_config::{Severity, Style, document, render};
+use manifold_mpm::limits::Model;
+use manifold_mpm::parent::Ended;
+use manifold_mpm::server::{Plan, Server, StartError};
+use manifold_sys::process::daemonise;
+use manifold_sys::signal::{Signal, leave_on};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::args::{Args, Dump, Print, USAGE, Verb};
+use crate::config::{Config, Loaded, load, reason, rows};
+use crate::error_log::ErrorLog;
+use crate::pid_file::{PidFile, Running, running};
+use crate::{loader, print};
+
+/// The name that messages begin with.
+const PROGRAM: &str = "httpd";
+
+/// Something is wrong, and what; the exit status is 1.
+struct Failure(String);
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure(text)
+    }
+}
+
+/// `httpd` with the arguments that follow its name.
+pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = args.collect();
+    let args = match Args::parse(words.iter().cloned()) {
+        Ok(args) => args,
+        Err(error) => {
+            eprint!("{PROGRAM}: {error}\n{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = match args.print {
+        Some(what) => print(what, &args),
+        None => run(&args, &words),
+    };
+    outcome.unwrap_or_else(|Failure(text)| {
+        eprintln!("{text}");
+        ExitCode::FAILURE
+    })
+}
+
+fn print(what: Print, args: &Args) -> Result<ExitCode, Failure> {
+    match what {
+        // Apache's usage goes to standard error, with status 1.
+        Print::Help => return Err(Failure(USAGE.trim_end().to_owned())),
+        Print::Version => print!("{}", print::version()),
+        Print::Modules => print!("{}", loader::list_built_in()),
+        Print::Directives => print!("{}", document::list(&rows(args.model.unwrap_or(Model::DEFAULT)))),
+        Print::Settings => {
+            let loaded = load(args);
+            print!("{}", print::settings(loaded.modules.model()));
+            // Without a word on which configuration is meant, one need not be there.
+            if args.file.is_some() && loaded.config.is_none() {
+                report(&loaded, args)?;
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
+    let mut loaded = load(args);
+    report(&loaded, args)?;
+    let Some(config) = loaded.config.take() else { return Ok(ExitCode::FAILURE) };
+    if args.test || !args.dumps.is_empty() {
+        test(args, &loaded, &config);
+        return Ok(ExitCode::SUCCESS);
+    }
+    match args.verb {
+        None | Some(Verb::Start) => start(config, args, words),
+        Some(verb) => match running(&config.pid_file)? {
+            Running::Yes(pid) => control(verb, pid),
+            not_running => {
+                if matches!(verb, Verb::Restart | Verb::Graceful) {
+                    println!("{PROGRAM} not running, trying to start");
+                    return start(config, args, words);
+                }
+                let whose = if let Running::Stale(pid) = not_running {
+                    format!("pid {pid}?")
+                } else {
+                    "no pid file".to_owned()
+                };
+                println!("{PROGRAM} ({whose}) not running");
+                Ok(ExitCode::SUCCESS)
+            }
+        },
+    }
+}
+
+/// Shows the findings: errors always, and the rest as `-e` asks, on standard error or in the file of `-E`.
+fn report(loaded: &Loaded, args: &Args) -> Result<(), Failure> {
+    let level = args.startup_level.unwrap_or(LevelFilter::Warn);
+    let colours =
+        args.startup_file.is_none() && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let style = if colours { Style::Coloured } else { Style::Plain };
+    let shown = loaded.findings.iter().filter(|finding| match finding.severity {
+        Severity::Error => true,
+        Severity::Warning => level >= LevelFilter::Warn,
+        Severity::Info => level >= LevelFilter::Debug,
+    });
+    let text: String = shown.map(|finding| render(finding, &loaded.configuration.sources, PROGRAM, style)).collect();
+    let Some(path) = &args.startup_file else {
+        eprint!("{text}");
+        return Ok(());
+    };
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
+        Failure(format!("{PROGRAM}: could not open startup log {}: {}", path.display(), reason(&error)))
+    })
+}
+
+fn test(args: &Args, loaded: &Loaded, config: &Config) {
+    for dump in &args.dumps {
+        match dump {
+            Dump::VirtualHosts => println!("VirtualHost configuration:"),
+            Dump::RunConfiguration => print!("{}", print::run_configuration(config)),
+            Dump::Modules => print!("{}", loaded.modules.list_loaded()),
+            Dump::Includes => print!("{}", print::includes(&loaded.configuration)),
+        }
+    }
+    if args.dumps.is_empty() {
+        // Corrections come one by one; what they amount to is told once.
+        let corrected = loaded.findings.iter().any(|finding| finding.message.starts_with("WARNING: "));
+        if corrected {
+            eprintln!("{}", print::effective(&config.limits));
+        }
+        eprintln!("Syntax OK");
+    }
+}
+
+/// Tells the running server.
+fn control(verb: Verb, pid: i32) -> Result<ExitCode, Failure> {
+    let signal = match verb {
+        Verb::Stop => Signal::SIGTERM,
+        Verb::GracefulStop => Signal::SIGWINCH,
+        Verb::Start | Verb::Restart | Verb::Graceful => {
+            let sorry = "this version cannot give a running server a new configuration";
+            return Err(Failure(format!("{PROGRAM}: {sorry}; use '-k graceful-stop' and then '-k start'")));
+        }
+    };
+    match kill(Pid::from_raw(pid), signal) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure(format!("{PROGRAM}: could not signal the server (pid {pid}): {}", error.desc()))),
+    }
+}
+
+/// Starts a server. Whatever can fail is done while there is someone to tell: before the terminal is left.
+fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
+    let stale = match running(&config.pid_file)? {
+        Running::Yes(pid) => {
+            println!("{PROGRAM} (pid {pid}) already running");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Running::Stale(_) => true,
+        Running::NoFile => false,
+    };
+    let error_log = ErrorLog::open(&config.error_log, config.levels.clone()).map_err(|error| {
+        let number = error.raw_os_error().unwrap_or(0);
+        let what = format!("AH00091: {PROGRAM}: could not open error log file {}.", config.error_log.display());
+        Failure(format!("({number}){}: {what}\nAH00015: Unable to open logs", reason(&error)))
+    })?;
+    let site = config.site().map_err(|error| Failure(format!("{error}\nAH00015: Unable to open logs")))?;
+    let limits = if args.one_process { config.limits.clone().one_process() } else { config.limits.clone() };
+    let Config { listen, identity, thread_stack, pid_file: path, .. } = config;
+    let server = Server::start(Plan { limits, site, listen, identity, thread_stack })
+        .map_err(|error| could_not_start(&error))?;
+    let mut pid_file = PidFile::create(&path)
+        .map_err(|error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error))))?;
+    if !args.foreground && !args.one_process {
+        daemonise().map_err(|error| Failure(format!("{PROGRAM}: could not leave the terminal: {}", reason(&error))))?;
+    }
+    error_log.install();
+    if stale {
+        let text = "overwritten -- Unclean shutdown of previous Apache run?";
+        log::warn!(target: "core", "AH00098: pid file {} {text}", path.display());
+    }
+    pid_file
+        .place()
+        .map_err(|error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error))))?;
+    let command: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    log::info!(target: "core", "AH00094: Command line: '{PROGRAM} {}'", command.join(" "));
+    let ended = if args.one_process {
+        // The only process has no parent that takes signals.
+        leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path)
+            .and_then(|()| server.run_single())
+            .map_err(|error| Failure(format!("{PROGRAM}: {error}")))
+    } else {
+        server.run().map_err(|error| Failure(format!("{PROGRAM}: {error}")))
+    };
+    match ended {
+        Ok(Ended::AtOnce | Ended::Gracefully) => Ok(ExitCode::SUCCESS),
+        Ok(Ended::Failed) => Ok(ExitCode::FAILURE),
+        Err(Failure(text)) => {
+            log::error!(target: "core", "{text}");
+            Err(Failure(text))
+        }
+    }
+}
+
+fn could_not_start(error: &StartError) -> Failure {
+    Failure(match error {
+        StartError::Bind(..) => {
+            format!("{error}\nno listening sockets available, shutting down\nAH00015: Unable to open logs")
+        }
+        StartError::NoListeners => {
+            format!("{error}\n  = help: say where to listen, for example 'Listen 8080'\nAH00015: Unable to open logs")
+        }
+        StartError::Scoreboard(_) => error.to_string(),
+    })
+}
