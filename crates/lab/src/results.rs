@@ -251,7 +251,10 @@ impl Mark {
             Mark::Errors => "some requests got no complete answer (refused, reset, or closed while in use)",
             Mark::PortsExhausted => "no local port was left for new connections: the round is left out",
             Mark::DescriptorsExhausted => "the generator ran out of file descriptors: the round is left out",
-            Mark::Unserved => "some connections got no answer at all: the model had no process or thread for them",
+            Mark::Unserved => {
+                "some connections got no answer at all: the server had no process or thread for them, or its backlog of 511 overflowed \
+                 when all connected at once (the kernel tries again after a second)"
+            }
             Mark::Stalled => "requests were still waiting at the end, for longer than any answered one had taken",
             Mark::NothingCompleted => "nothing was answered: the round is left out",
             Mark::TooShort => {

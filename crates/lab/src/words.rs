@@ -102,6 +102,14 @@ impl View<'_> {
         let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
         let (leaders, next) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
         let (best, cost) = *leaders.first()?;
+        if best_rounds(&ranking) < 3 {
+            return Some(format!(
+                "{} has the lowest CPU a request, {}, but {} too few to tell targets apart: use --rounds 5.",
+                capital(self.label(best)),
+                text::micros(cost.estimate),
+                if best_rounds(&ranking) == 1 { "1 round is" } else { "2 rounds are" }
+            ));
+        }
         let mut said = if leaders.len() == 1 {
             format!("{} needs the least CPU: {} a request", capital(self.label(best)), text::micros(cost.estimate))
         } else {
@@ -335,6 +343,9 @@ impl View<'_> {
         for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
             let loads = self.loads(keep_alive);
             let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
+            if best_rounds(&ranking) < 3 {
+                continue; // the headline has said that nothing is told apart
+            }
             let pairs: Vec<String> = ranking
                 .windows(2)
                 .filter_map(|pair| {
@@ -429,6 +440,11 @@ impl View<'_> {
         }
         limits
     }
+}
+
+/// Rounds behind the best-measured target.
+fn best_rounds(ranking: &[Ranked]) -> usize {
+    ranking.iter().map(|(_, mean)| mean.rounds).max().unwrap_or(0)
 }
 
 /// The keep-alive mode in words.
@@ -571,6 +587,9 @@ mod tests {
         results.cells.truncate(5);
         let got = answer(&results);
         has(&got.headline, &["No round is complete"]);
+        let mut results = fixture::clear_winner();
+        results.cells.retain(|cell| cell.round < 2);
+        has(&answer(&results).headline, &["percore has the lowest CPU a request, 2.0 µs, but 2 rounds are too few"]);
         results.cells.clear();
         has(&answer(&results).headline, &["No cell could be measured"]);
     }
