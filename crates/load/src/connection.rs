@@ -212,3 +212,150 @@ fn decode(decoder: &mut ResponseDecoder, bytes: &[u8], body: &mut u64) -> Option
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMED: Reading = Reading { head_request: false, keep_alive: true, end: AnswerEnd::Framing };
+    const HEAD: Reading = Reading { head_request: true, ..FRAMED };
+    /// As `ab -k` and as `ab` read.
+    const AB_KEEPS: Reading = Reading { end: AnswerEnd::Close, ..FRAMED };
+    const AB: Reading = Reading { keep_alive: false, ..AB_KEEPS };
+
+    /// What became of an answer: complete by itself (and whether reusable), at the end of the stream, or not at all.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Fate {
+        Done { reusable: bool },
+        AtEnd(End),
+        Malformed,
+    }
+
+    /// Feeds `answer` in pieces that end at `cuts`, then ends the stream.
+    fn feed(reading: Reading, answer: &[u8], cuts: &[usize]) -> (Fate, u16, u64) {
+        let mut connection = Connection::new(reading);
+        connection.begin(1, true);
+        let mut start = 0;
+        for end in cuts.iter().copied().chain([answer.len()]).filter(|end| *end > 0) {
+            if end <= start {
+                continue;
+            }
+            let progress = connection.receive(&answer[start..end], 2, |_, _| {});
+            start = end;
+            let fate = match progress {
+                Progress::More => continue,
+                Progress::Complete { reusable } => Fate::Done { reusable },
+                Progress::Malformed => Fate::Malformed,
+            };
+            return (fate, connection.exchange.status, connection.exchange.body);
+        }
+        (Fate::AtEnd(connection.end_of_stream()), connection.exchange.status, connection.exchange.body)
+    }
+
+    /// The same fate in one piece, byte by byte, and in pieces of seeded random sizes.
+    fn check(reading: Reading, answer: &str, expected: (Fate, u16, u64)) {
+        let bytes = answer.as_bytes();
+        assert_eq!(feed(reading, bytes, &[]), expected, "whole: {answer:?}");
+        let every: Vec<usize> = (1..bytes.len()).collect();
+        assert_eq!(feed(reading, bytes, &every), expected, "byte by byte: {answer:?}");
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        for round in 0..50 {
+            let mut cuts = Vec::new();
+            let mut at = 0;
+            while at < bytes.len() {
+                // xorshift64, so that a failure can be repeated.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                at += 1 + (state % 40) as usize;
+                cuts.push(at.min(bytes.len()));
+            }
+            assert_eq!(feed(reading, bytes, &cuts), expected, "round {round}, cut at {cuts:?}: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn framed_answers_end_where_they_say() {
+        let kept = || Fate::Done { reusable: true };
+        let last = || Fate::Done { reusable: false };
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", (kept(), 200, 5));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", (kept(), 200, 0));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", (last(), 200, 2));
+        check(FRAMED, "HTTP/1.0 404 No\r\nContent-Length: 2\r\n\r\nhi", (last(), 404, 2));
+        check(FRAMED, "HTTP/1.0 200 OK\nConnection: keep-alive\nContent-Length: 1\n\nx", (kept(), 200, 1));
+        check(FRAMED, "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", (kept(), 304, 0));
+        check(HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", (kept(), 200, 0));
+        let chunked =
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3;x=y\r\nabc\r\n0\r\nT: t\r\n\r\n";
+        check(FRAMED, chunked, (kept(), 200, 8));
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over() {
+        let answer = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 C\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+        check(FRAMED, answer, (Fate::Done { reusable: true }, 200, 2));
+    }
+
+    #[test]
+    fn the_end_of_the_stream_completes_or_cuts_off() {
+        let at_end = |end| Fate::AtEnd(end);
+        check(FRAMED, "HTTP/1.1 200 OK\r\n\r\nhello", (at_end(End::Complete), 200, 5));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", (at_end(End::Truncated), 200, 5));
+        check(
+            FRAMED,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            (at_end(End::Truncated), 200, 5),
+        );
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Le", (at_end(End::Truncated), 0, 0));
+        check(FRAMED, "", (at_end(End::NoAnswer), 0, 0));
+    }
+
+    #[test]
+    fn ab_reads_to_the_close_unless_the_answer_keeps_the_connection_in_words() {
+        let at_end = |end| Fate::AtEnd(end);
+        let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        let keeping = "HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 5\r\n\r\nhello";
+        check(AB, plain, (at_end(End::Complete), 200, 5));
+        check(AB, keeping, (at_end(End::Complete), 200, 5));
+        check(AB_KEEPS, plain, (at_end(End::Complete), 200, 5));
+        check(AB_KEEPS, keeping, (Fate::Done { reusable: true }, 200, 5));
+        check(AB, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", (at_end(End::Truncated), 200, 5));
+        check(AB, "HTTP/1.0 200 OK\r\n\r\nhello", (at_end(End::Complete), 200, 5));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_found_out() {
+        for answer in ["hello\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n"] {
+            check(FRAMED, answer, (Fate::Malformed, 0, 0));
+        }
+        let broken = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
+        assert_eq!(feed(FRAMED, broken.as_bytes(), &[]).0, Fate::Malformed);
+        let endless = format!("HTTP/1.1 200 OK\r\n{}", "X: y\r\n".repeat(HEAD_BYTES_MAX));
+        assert_eq!(feed(FRAMED, endless.as_bytes(), &[]).0, Fate::Malformed);
+    }
+
+    #[test]
+    fn bytes_after_the_end_make_the_connection_useless() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n";
+        assert_eq!(feed(FRAMED, answer, &[]), (Fate::Done { reusable: false }, 200, 2));
+    }
+
+    #[test]
+    fn a_kept_connection_begins_anew() {
+        let mut connection = Connection::new(FRAMED);
+        let answer = |connection: &mut Connection, bytes: &[u8]| connection.receive(bytes, 7, |_, _| {});
+        connection.begin(1, true);
+        assert_eq!(answer(&mut connection, b"HTTP/1.1 200 OK\r\nContent-Le"), Progress::More);
+        let rest = b"ngth: 1\r\n\r\nx";
+        assert_eq!(answer(&mut connection, rest), Progress::Complete { reusable: true });
+        connection.begin(5, false);
+        let second = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(answer(&mut connection, second), Progress::Complete { reusable: true });
+        let exchange = connection.exchange;
+        assert_eq!(
+            (exchange.status, exchange.body, exchange.received, exchange.fresh),
+            (404, 0, second.len() as u64, false)
+        );
+        assert_eq!((exchange.started, exchange.first_byte), (5, 7));
+    }
+}

@@ -1,0 +1,253 @@
+//! The generator against servers that behave in every way a server can: what they did is what the report says.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use manifold_load::native::args::{Command, parse};
+use manifold_load::native::run;
+use manifold_load::report::{Flag, Report};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+
+/// What a server does with a connection: the stream, the number of connections before this one.
+type Behaviour = fn(TcpStream, usize) -> std::io::Result<()>;
+
+/// Starts a server and returns its address. The first connection, on which `manifold load` only looks whether somebody is there, is
+/// not given to `behave`.
+fn serve(behave: Behaviour) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = std::thread::Builder::new().spawn(move || {
+        let number = AtomicUsize::new(0);
+        drop(listener.accept());
+        for stream in listener.incoming().flatten() {
+            let number = number.fetch_add(1, Ordering::Relaxed);
+            // Errors here are the client's close, which the report under test tells about.
+            let _thread = std::thread::Builder::new().spawn(move || behave(stream, number)).unwrap();
+        }
+    });
+    accepting.unwrap();
+    format!("http://{address}/")
+}
+
+/// Reads one request head; false at the end of the stream.
+fn request(stream: &mut TcpStream) -> std::io::Result<bool> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte)? == 0 {
+            return Ok(false);
+        }
+        head.push(byte[0]);
+    }
+    Ok(true)
+}
+
+/// Answers every request on the connection with `answer`.
+fn always(stream: &mut TcpStream, answer: &[u8]) -> std::io::Result<()> {
+    while request(stream)? {
+        stream.write_all(answer)?;
+    }
+    Ok(())
+}
+
+fn once(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
+    if request(&mut stream)? {
+        stream.write_all(answer)?;
+    }
+    stream.shutdown(Shutdown::Write)
+}
+
+/// Closes such that the peer is told of a reset.
+fn reset(stream: &TcpStream) -> std::io::Result<()> {
+    socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO))
+}
+
+fn load(url: &str, line: &str) -> Report {
+    let args = line.split_whitespace().map(OsString::from).chain([OsString::from(url)]);
+    let Ok(Command::Run(options)) = parse(args) else { panic!("{line} is not understood") };
+    run(&options).unwrap()
+}
+
+/// Flags besides the generator's own load, which depends on the machine.
+fn flags(report: &Report) -> Vec<Flag> {
+    report.flags.iter().copied().filter(|flag| *flag != Flag::GeneratorSaturated).collect()
+}
+
+#[test]
+fn kept_connections_carry_all_requests() {
+    let url = serve(|mut stream, _| always(&mut stream, OK));
+    let report = load(&url, "-k -c 4 -n 500 --expect-status 200 --expect-length 5");
+    assert_eq!((report.completed, report.errors.total(), report.connect.opened), (500, 0, 4));
+    assert_eq!((report.status.success, report.bytes.body), (500, 2500));
+    assert_eq!(report.bytes.received, 500 * OK.len() as u64);
+    assert_eq!((report.unfinished.count, report.unserved_connections), (0, 0));
+    assert_eq!(report.histogram.to_histogram().unwrap().len(), 500);
+    assert_eq!(report.series.completed.iter().sum::<u64>(), 500);
+    assert!(flags(&report).is_empty(), "{:?}", report.flags);
+}
+
+#[test]
+fn threads_share_connections_and_requests() {
+    let url = serve(|mut stream, _| always(&mut stream, OK));
+    let report = load(&url, "-k -c 5 -n 301 --threads 2");
+    assert_eq!((report.completed, report.connect.opened, report.unserved_connections), (301, 5, 0));
+}
+
+#[test]
+fn one_connection_a_request() {
+    let url = serve(|stream, _| once(stream, LAST));
+    let report = load(&url, "-c 4 -n 100");
+    assert_eq!((report.completed, report.errors.total(), report.connect.opened), (100, 0, 100));
+    assert!(flags(&report).is_empty(), "{:?}", report.flags);
+}
+
+#[test]
+fn a_connection_the_server_announced_to_close_is_no_error() {
+    let url = serve(|mut stream, _| {
+        for answer in [OK, OK, LAST] {
+            request(&mut stream)?;
+            stream.write_all(answer)?;
+        }
+        Ok(())
+    });
+    let report = load(&url, "-k -c 2 -n 60");
+    assert_eq!((report.completed, report.errors.total(), report.connect.opened), (60, 0, 20));
+}
+
+#[test]
+fn a_kept_connection_closed_without_a_word_is_told() {
+    let url = serve(|mut stream, _| {
+        for _ in 0..3 {
+            request(&mut stream)?;
+            stream.write_all(OK)?;
+        }
+        request(&mut stream).map(drop)
+    });
+    let report = load(&url, "-k -c 1 -n 8");
+    assert_eq!((report.completed, report.errors.closed_reused), (6, 2));
+    assert_eq!(flags(&report), [Flag::Errors]);
+}
+
+#[test]
+fn large_bodies_and_bodies_that_end_with_the_connection() {
+    let url = serve(|mut stream, number| {
+        request(&mut stream)?;
+        if number % 2 == 0 {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\nConnection: close\r\n\r\n")?;
+        } else {
+            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n")?;
+        }
+        stream.write_all(&vec![b'x'; 300_000])
+    });
+    let report = load(&url, "-c 3 -n 20");
+    assert_eq!((report.completed, report.errors.total(), report.bytes.body), (20, 0, 6_000_000));
+}
+
+#[test]
+fn answers_that_come_in_pieces() {
+    let url = serve(|mut stream, _| {
+        stream.set_nodelay(true)?;
+        let answer: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        while request(&mut stream)? {
+            for piece in answer.chunks(7) {
+                stream.write_all(piece)?;
+            }
+        }
+        Ok(())
+    });
+    let report = load(&url, "-k -c 2 -n 40 --expect-length 5");
+    assert_eq!((report.completed, report.wrong_length, report.errors.total()), (40, 0, 0));
+}
+
+#[test]
+fn every_way_to_fail_has_its_class() {
+    let check = |what: &str, behave: Behaviour, class: fn(&Report) -> u64| {
+        let report = load(&serve(behave), "-c 2 -n 10");
+        assert_eq!(
+            (report.completed, class(&report), report.errors.total()),
+            (0, 10, 10),
+            "{what}: {:?}",
+            report.errors
+        );
+        assert_eq!(flags(&report), [Flag::Errors, Flag::UnservedConnections, Flag::NothingCompleted], "{what}");
+        assert!(report.latency_us.is_none());
+    };
+    check(
+        "truncated",
+        |stream, _| once(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
+        |r| r.errors.length,
+    );
+    check("no answer", |stream, _| once(stream, b""), |r| r.errors.exceptions);
+    check("no HTTP", |stream, _| once(stream, b"hello\r\n\r\n"), |r| r.errors.exceptions);
+    let resetting: Behaviour = |mut stream, _| {
+        request(&mut stream)?;
+        reset(&stream)
+    };
+    check("reset", resetting, |r| r.errors.receive);
+}
+
+#[test]
+fn a_silent_server_is_a_timeout() {
+    let url = serve(|mut stream, _| {
+        request(&mut stream)?;
+        // Until the client gives up.
+        request(&mut stream).map(drop)
+    });
+    let report = load(&url, "-c 2 -n 4 --timeout 0.1");
+    assert_eq!((report.completed, report.errors.timeout), (0, 4));
+}
+
+#[test]
+fn requests_without_an_answer_at_the_end_are_told() {
+    let url = serve(|mut stream, number| {
+        if number == 0 {
+            return always(&mut stream, OK);
+        }
+        request(&mut stream)?;
+        request(&mut stream).map(drop)
+    });
+    let report = load(&url, "-k -c 3 --duration 1.3");
+    assert!(report.completed > 0);
+    assert_eq!(report.unserved_connections, 2);
+    assert!(report.unfinished.count >= 2 && report.unfinished.max_age_us > 1_000_000.0, "{:?}", report.unfinished);
+    assert_eq!(flags(&report), [Flag::UnservedConnections, Flag::Stalled]);
+}
+
+#[test]
+fn the_warm_up_is_not_in_the_figures() {
+    let url = serve(|mut stream, _| always(&mut stream, OK));
+    let report = load(&url, "-k -c 3 -n 50 --warmup 0.2");
+    assert_eq!((report.completed, report.connect.opened), (50, 0));
+    assert!(report.completed_with_warmup > report.completed);
+    assert_eq!(report.status.success, 50);
+}
+
+#[test]
+fn other_statuses_and_lengths_than_expected_are_flagged() {
+    let url = serve(|mut stream, number| {
+        always(&mut stream, if number == 0 { OK } else { b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n" })
+    });
+    let report = load(&url, "-k -c 2 -n 20 --expect-length 5");
+    assert_eq!(report.completed, 20);
+    assert!(report.status.server_error > 0 && report.status.server_error == report.wrong_status);
+    assert_eq!(report.wrong_length, report.wrong_status);
+    assert_eq!(flags(&report), [Flag::WrongStatus, Flag::WrongLength]);
+    let any = load(&serve(|stream, _| once(stream, LAST)), "-c 1 -n 3 --expect-length any --expect-status 200");
+    assert!(flags(&any).is_empty());
+}
+
+#[test]
+fn nobody_listening_is_an_error_before_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let Ok(Command::Run(options)) = parse(["-n", "10", &url].into_iter().map(OsString::from)) else {
+        panic!("not understood")
+    };
+    let error = run(&options).unwrap_err().to_string();
+    assert!(error.contains("cannot connect to 127.0.0.1"), "{error}");
+}
