@@ -253,11 +253,11 @@ mod tests {
     }
 
     /// The same fate in one piece, byte by byte, and in pieces of seeded random sizes.
-    fn check(reading: Reading, answer: &str, expected: (Fate, u16, u64)) {
+    fn check(reading: Reading, answer: &str, expected: &(Fate, u16, u64)) {
         let bytes = answer.as_bytes();
-        assert_eq!(feed(reading, bytes, &[]), expected, "whole: {answer:?}");
+        assert_eq!(feed(reading, bytes, &[]), *expected, "whole: {answer:?}");
         let every: Vec<usize> = (1..bytes.len()).collect();
-        assert_eq!(feed(reading, bytes, &every), expected, "byte by byte: {answer:?}");
+        assert_eq!(feed(reading, bytes, &every), *expected, "byte by byte: {answer:?}");
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         for round in 0..50 {
             let mut cuts = Vec::new();
@@ -270,7 +270,7 @@ mod tests {
                 at += 1 + (state % 40) as usize;
                 cuts.push(at.min(bytes.len()));
             }
-            assert_eq!(feed(reading, bytes, &cuts), expected, "round {round}, cut at {cuts:?}: {answer:?}");
+            assert_eq!(feed(reading, bytes, &cuts), *expected, "round {round}, cut at {cuts:?}: {answer:?}");
         }
     }
 
@@ -278,36 +278,36 @@ mod tests {
     fn framed_answers_end_where_they_say() {
         let kept = || Fate::Done { reusable: true };
         let last = || Fate::Done { reusable: false };
-        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", (kept(), 200, 5));
-        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", (kept(), 200, 0));
-        check(FRAMED, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", (last(), 200, 2));
-        check(FRAMED, "HTTP/1.0 404 No\r\nContent-Length: 2\r\n\r\nhi", (last(), 404, 2));
-        check(FRAMED, "HTTP/1.0 200 OK\nConnection: keep-alive\nContent-Length: 1\n\nx", (kept(), 200, 1));
-        check(FRAMED, "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", (kept(), 304, 0));
-        check(HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", (kept(), 200, 0));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", &(kept(), 200, 5));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", &(kept(), 200, 0));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", &(last(), 200, 2));
+        check(FRAMED, "HTTP/1.0 404 No\r\nContent-Length: 2\r\n\r\nhi", &(last(), 404, 2));
+        check(FRAMED, "HTTP/1.0 200 OK\nConnection: keep-alive\nContent-Length: 1\n\nx", &(kept(), 200, 1));
+        check(FRAMED, "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", &(kept(), 304, 0));
+        check(HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &(kept(), 200, 0));
         let chunked =
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3;x=y\r\nabc\r\n0\r\nT: t\r\n\r\n";
-        check(FRAMED, chunked, (kept(), 200, 8));
+        check(FRAMED, chunked, &(kept(), 200, 8));
     }
 
     #[test]
     fn interim_answers_are_passed_over() {
         let answer = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 C\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-        check(FRAMED, answer, (Fate::Done { reusable: true }, 200, 2));
+        check(FRAMED, answer, &(Fate::Done { reusable: true }, 200, 2));
     }
 
     #[test]
     fn the_end_of_the_stream_completes_or_cuts_off() {
         let at_end = |end| Fate::AtEnd(end);
-        check(FRAMED, "HTTP/1.1 200 OK\r\n\r\nhello", (at_end(End::Complete), 200, 5));
-        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", (at_end(End::Truncated), 200, 5));
+        check(FRAMED, "HTTP/1.1 200 OK\r\n\r\nhello", &(at_end(End::Complete), 200, 5));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", &(at_end(End::Truncated), 200, 5));
         check(
             FRAMED,
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
-            (at_end(End::Truncated), 200, 5),
+            &(at_end(End::Truncated), 200, 5),
         );
-        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Le", (at_end(End::Truncated), 0, 0));
-        check(FRAMED, "", (at_end(End::NoAnswer), 0, 0));
+        check(FRAMED, "HTTP/1.1 200 OK\r\nContent-Le", &(at_end(End::Truncated), 0, 0));
+        check(FRAMED, "", &(at_end(End::NoAnswer), 0, 0));
     }
 
     #[test]
@@ -315,18 +315,18 @@ mod tests {
         let at_end = |end| Fate::AtEnd(end);
         let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let keeping = "HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 5\r\n\r\nhello";
-        check(AB, plain, (at_end(End::Complete), 200, 5));
-        check(AB, keeping, (at_end(End::Complete), 200, 5));
-        check(AB_KEEPS, plain, (at_end(End::Complete), 200, 5));
-        check(AB_KEEPS, keeping, (Fate::Done { reusable: true }, 200, 5));
-        check(AB, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", (at_end(End::Truncated), 200, 5));
-        check(AB, "HTTP/1.0 200 OK\r\n\r\nhello", (at_end(End::Complete), 200, 5));
+        check(AB, plain, &(at_end(End::Complete), 200, 5));
+        check(AB, keeping, &(at_end(End::Complete), 200, 5));
+        check(AB_KEEPS, plain, &(at_end(End::Complete), 200, 5));
+        check(AB_KEEPS, keeping, &(Fate::Done { reusable: true }, 200, 5));
+        check(AB, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", &(at_end(End::Truncated), 200, 5));
+        check(AB, "HTTP/1.0 200 OK\r\n\r\nhello", &(at_end(End::Complete), 200, 5));
     }
 
     #[test]
     fn what_is_no_answer_is_found_out() {
         for answer in ["hello\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n"] {
-            check(FRAMED, answer, (Fate::Malformed, 0, 0));
+            check(FRAMED, answer, &(Fate::Malformed, 0, 0));
         }
         let broken = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
         assert_eq!(feed(FRAMED, broken.as_bytes(), &[]).0, Fate::Malformed);

@@ -1,5 +1,7 @@
 //! The generator against servers that behave in every way a server can: what they did is what the report says.
 
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
+
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
