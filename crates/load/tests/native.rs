@@ -116,7 +116,7 @@ fn a_connection_the_server_announced_to_close_is_no_error() {
         }
         Ok(())
     });
-    let report = load(&url, "-k -c 2 -n 60");
+    let report = load(&url, "-k -c 1 -n 60");
     assert_eq!((report.completed, report.errors.total(), report.connect.opened), (60, 0, 20));
 }
 
