@@ -43,7 +43,8 @@ pub struct Experiment {
     pub rounds: u32,
     /// Decides the order of the cells and the bootstrap's draws.
     pub seed: u64,
-    /// Load before the measured time of each cell, in seconds; memory is sampled meanwhile.
+    /// Load before the measured time of each cell, in seconds; memory is sampled meanwhile, and a server whose memory
+    /// takes long to sample gets more.
     pub warm_up_s: f64,
     /// Measured time of each cell, in seconds.
     pub measured_s: f64,

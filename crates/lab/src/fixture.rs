@@ -69,6 +69,7 @@ pub fn of(cpu: &[f64; 8]) -> Results {
             processes: 17,
             threads: 417,
             pss_fresh_kib: Some(4096),
+            warm_up_s: 0.12,
         })
         .collect();
     let figures = Cells::new(&experiment, &cells).figures(targets.len());

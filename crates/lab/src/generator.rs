@@ -23,7 +23,9 @@ use crate::server::Server;
 
 /// After the generator was started, until memory is looked at: it has connected by then, and is warming up.
 const CONNECTED_AFTER: Duration = Duration::from_millis(40);
-/// A generator that is this late is killed.
+/// No warm-up is longer, however long memory takes to be read.
+const WARM_UP_MAX: Duration = Duration::from_millis(500);
+/// A generator that is this late, its warm-up included, is killed.
 const LATE: Duration = Duration::from_secs(15);
 /// A request without an answer after this long has failed; longer than any cell, so that a stall shows as one.
 const REQUEST_TIMEOUT_S: &str = "10";
@@ -57,21 +59,23 @@ impl Bench<'_> {
     pub fn measure(&self, step: &Step, server: &mut Server, interrupt: &Interrupt) -> Result<Option<Cell>> {
         let pid = server.pid();
         let clocks = Clocks::read();
-        let before = sampler::usage(pid).with_context(|| format!("{} is gone", server.installed.target.label))?;
-        let mut child = self.start(server.port, step.load)?;
+        let pids = sampler::tree(pid)?;
+        let before = sampler::usage(&pids);
+        let measured_from = Instant::now() + server.warm_up;
+        let mut child = self.start(server.port, step.load, server.warm_up)?;
         std::thread::sleep(CONNECTED_AFTER);
-        let pss_kib = sampler::pss_kib(pid).ok();
+        let pss_kib = sampler::pss_kib(&pids, measured_from);
         let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
         settle(step.load, &report);
         if !server.alive() {
             bail!("{} ended during the run\n{}", server.installed.target.label, server.last_words());
         }
-        let used = sampler::usage(pid)?.since(&before);
+        let used = sampler::usage(&sampler::tree(pid)?).since(&before);
         let other_load = clocks.other_load(&used);
         Ok(Some(cell(step, &report, &used, pss_kib, other_load)))
     }
 
-    fn start(&self, port: u16, load: Load) -> Result<Child> {
+    fn start(&self, port: u16, load: Load, warm_up: Duration) -> Result<Child> {
         let threads = self.cores.generator.len().clamp(1, load.concurrency as usize);
         let mut command = Command::new(self.manifold);
         command
@@ -79,7 +83,7 @@ impl Bench<'_> {
             .arg(format!("http://127.0.0.1:{port}{}", self.path))
             .args(["--connections", &load.concurrency.to_string()])
             .args(["--duration", &self.experiment.measured_s.to_string()])
-            .args(["--warmup", &self.experiment.warm_up_s.to_string()])
+            .args(["--warmup", &warm_up.as_secs_f64().to_string()])
             .args(["--threads", &threads.to_string()])
             .args(["--timeout", REQUEST_TIMEOUT_S, "--expect-status", "200"])
             .args(["--expect-length", &self.bytes.to_string()])
@@ -102,8 +106,7 @@ impl Bench<'_> {
 
     /// Reads the generator's report to its end; kills it when interrupted or late.
     fn finish(&self, child: &mut Child, interrupt: &Interrupt) -> Result<Option<Report>> {
-        let deadline =
-            Instant::now() + Duration::from_secs_f64(self.experiment.measured_s + self.experiment.warm_up_s) + LATE;
+        let deadline = Instant::now() + Duration::from_secs_f64(self.experiment.measured_s) + LATE;
         let mut output = child.stdout.take().context("the generator's output is not connected")?;
         let mut text = Vec::new();
         let mut chunk = vec![0; 64 * 1024];
@@ -137,6 +140,12 @@ impl Bench<'_> {
             Err(e) => bail!("the generator ({status}) left no report that can be read: {e}; see generator.log"),
         }
     }
+}
+
+/// The warm-up of a server whose memory takes so long to be read while nothing happens: under load it may take three
+/// times as long, and it shall not reach into the measured time.
+pub fn warm_up(least: Duration, memory_takes: Duration) -> Duration {
+    (CONNECTED_AFTER + 3 * memory_takes).min(WARM_UP_MAX).max(least)
 }
 
 /// Lets the server finish what the generator left: the requests in flight and the connections to close. Their cost
@@ -268,6 +277,15 @@ mod tests {
         report.unserved_connections = 40;
         let cell = cell(&step(), &report, &Usage::default(), None, 0.0);
         assert_eq!(cell.worked_on, report.completed_with_warmup + 60);
+    }
+
+    #[test]
+    fn a_large_server_is_warmed_up_longer() {
+        let ms = Duration::from_millis;
+        for (memory_takes, expected) in [(0, 120), (20, 120), (30, 130), (10_000, 500)] {
+            assert_eq!(warm_up(ms(120), ms(memory_takes)), ms(expected), "{memory_takes} ms");
+        }
+        assert_eq!(warm_up(ms(600), ms(1)), ms(600));
     }
 
     #[test]

@@ -296,7 +296,7 @@ impl Maker<'_> {
             ("Page", page),
             ("Connections", text::list(&connections)),
             ("Rounds", format!("{}, each with all cells in a new random order", e.rounds)),
-            ("Each cell", format!("{} s of load, then {} s measured", e.warm_up_s, e.measured_s)),
+            ("Each cell", format!("{} s of load or more, then {} s measured", e.warm_up_s, e.measured_s)),
             ("Seed", e.seed.to_string()),
             (
                 "Cells",

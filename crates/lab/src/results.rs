@@ -66,6 +66,8 @@ pub struct TargetInfo {
     pub threads: u32,
     /// PSS after the start, before any load, KiB.
     pub pss_fresh_kib: Option<u64>,
+    /// Load before the measured time of each of its cells, seconds.
+    pub warm_up_s: f64,
 }
 
 /// A target that was wanted but is not there.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -14,7 +14,7 @@ use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::Step;
 use crate::figures::Cells;
-use crate::generator::Bench;
+use crate::generator::{self, Bench};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
@@ -45,7 +45,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         text::duration(settings.experiment.estimate(installed.len()).as_secs_f64())
     ));
     let mut servers = run.start(&installed)?;
-    let targets = servers.describe();
+    let targets = servers.describe(settings.experiment.warm_up_s);
     let (cells, ended) = run.measure(&mut servers)?;
     servers.stop();
 
@@ -232,10 +232,15 @@ fn conclude(results: &Results, out: &Output, ended: Option<&Ended>) {
 struct Fleet(Vec<Option<Server>>);
 
 impl Fleet {
-    fn describe(&self) -> Vec<TargetInfo> {
-        let of = |server: &Server| {
+    /// Looks at each server before any load, and decides its warm-up by that.
+    fn describe(&mut self, warm_up_s: f64) -> Vec<TargetInfo> {
+        let of = |server: &mut Server| {
             let target = server.installed.target;
-            let usage = sampler::usage(server.pid()).unwrap_or_default();
+            let pids = sampler::tree(server.pid()).unwrap_or_default();
+            let usage = sampler::usage(&pids);
+            let began = Instant::now();
+            let pss_fresh_kib = sampler::pss_kib(&pids, began + Duration::from_secs(5));
+            server.warm_up = generator::warm_up(Duration::from_secs_f64(warm_up_s), began.elapsed());
             TargetInfo {
                 name: target.name.to_owned(),
                 label: target.label.to_owned(),
@@ -244,10 +249,11 @@ impl Fleet {
                 version: server.installed.version.clone(),
                 processes: usage.processes,
                 threads: usage.threads,
-                pss_fresh_kib: sampler::pss_kib(server.pid()).ok(),
+                pss_fresh_kib,
+                warm_up_s: server.warm_up.as_secs_f64(),
             }
         };
-        self.0.iter().flatten().map(of).collect()
+        self.0.iter_mut().flatten().map(of).collect()
     }
 
     /// Ends them side by side.

@@ -8,12 +8,13 @@
 //!
 //! **Memory** is the proportional set size (PSS) of each process, summed. A page shared by n processes counts a n-th in
 //! each, so the sum is what the tree holds; summed RSS would count it n times. Socket buffers in the kernel are in
-//! neither. Reading it takes about 0.1 ms a process, so it is done in the warm-up, never in the measured time.
+//! neither. Reading it takes about 0.1 ms a process, so it is done in the warm-up, and given up rather than carried into
+//! the measured time.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_getcpuclockid};
@@ -52,14 +53,11 @@ impl Usage {
     }
 }
 
-/// The usage of the tree under `root`. A process that ends while it is read is left out; its parent has its ticks then.
-///
-/// # Errors
-/// If `root` itself is gone.
-pub fn usage(root: i32) -> io::Result<Usage> {
+/// The usage of these processes. One that ends while it is read is left out; its parent has its ticks then.
+pub fn usage(pids: &[i32]) -> Usage {
     let tick = tick();
     let mut total = Usage::default();
-    for pid in tree(root)? {
+    for &pid in pids {
         let Some(stat) = fs::read_to_string(format!("/proc/{pid}/stat")).ok().as_deref().and_then(proc::stat) else {
             continue;
         };
@@ -74,24 +72,24 @@ pub fn usage(root: i32) -> io::Result<Usage> {
         total.processes += 1;
         total.threads += stat.threads as u32;
     }
-    Ok(total)
+    total
 }
 
-/// The summed PSS of the tree under `root`, in KiB.
-///
-/// # Errors
-/// If `root` is gone or its memory may not be read (another user's processes).
-pub fn pss_kib(root: i32) -> io::Result<u64> {
+/// The summed PSS of these processes, in KiB; `None` if it may not be read (another user's processes), or could not be
+/// read to the end by the deadline.
+pub fn pss_kib(pids: &[i32], deadline: Instant) -> Option<u64> {
     let mut total = 0;
-    for pid in tree(root)? {
+    for pid in pids {
+        if Instant::now() > deadline {
+            return None;
+        }
         match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
             Ok(text) => total += proc::pss_kib(&text).unwrap_or(0),
-            Err(e) if pid == root => return Err(e),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Err(e),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return None,
             Err(_) => {} // ended meanwhile
         }
     }
-    Ok(total)
+    Some(total)
 }
 
 /// Processor time of the whole machine that was used or stolen (by the hypervisor) since boot; `None` where /proc/stat
@@ -188,24 +186,28 @@ mod tests {
         assert!(both, "the shell and its cat");
         let scanned = tree_by_scan(root).expect("/proc can be read");
         assert_eq!(scanned.len(), 2);
-        let used = usage(root).expect("it is there");
+        let pids = tree(root).expect("it is there");
+        let used = usage(&pids);
         assert_eq!((used.processes, used.threads), (2, 2));
         assert!(used.cpu > Duration::ZERO);
-        assert!(pss_kib(root).expect("own process") > 0);
+        let now = Instant::now();
+        assert!(pss_kib(&pids, now + Duration::from_secs(60)).is_some_and(|kib| kib > 0));
+        assert_eq!(pss_kib(&pids, now - Duration::from_nanos(1)), None, "given up after the deadline");
         drop(shell.stdin.take());
         shell.wait().expect("it ends");
-        assert!(usage(root).is_err());
+        assert!(tree(root).is_err());
+        assert_eq!(usage(&pids), Usage::default());
     }
 
     #[test]
     fn cpu_time_is_finer_than_a_tick() {
-        let me = std::process::id() as i32;
-        let before = usage(me).expect("own process");
+        let me = [std::process::id() as i32];
+        let before = usage(&me);
         let mut sum = 0u64;
         let mut after = before;
         for _ in 0..1000 {
             sum = sum.wrapping_add((0..10_000u64).fold(0, |a, b| a ^ b));
-            after = usage(me).expect("own process");
+            after = usage(&me);
             if after.cpu > before.cpu {
                 break;
             }

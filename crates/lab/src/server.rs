@@ -40,6 +40,8 @@ pub struct Server {
     pub installed: Installed,
     /// Port on 127.0.0.1.
     pub port: u16,
+    /// Load before the measured time of its cells.
+    pub warm_up: Duration,
     folder: PathBuf,
     child: Child,
 }
@@ -76,7 +78,7 @@ impl Server {
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {}", installed.program.display()))?;
-        Ok(Server { installed: installed.clone(), port: terms.port, folder, child })
+        Ok(Server { installed: installed.clone(), port: terms.port, warm_up: Duration::ZERO, folder, child })
     }
 
     /// The process id of the server's parent process.
@@ -118,7 +120,7 @@ impl Server {
         let mut last = 0;
         let mut same = 0;
         for _ in 0..100 {
-            let now = sampler::usage(self.pid()).map(|usage| usage.threads).unwrap_or(0);
+            let now = sampler::tree(self.pid()).map_or(0, |pids| sampler::usage(&pids).threads);
             same = if now == last { same + 1 } else { 0 };
             if same >= STEADY {
                 return;
