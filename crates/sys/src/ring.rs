@@ -422,7 +422,11 @@ impl Ring {
         }
         let closing = self.entities[handle.index()].closing;
         let no_buffer = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::ENOBUFS));
-        if no_buffer && !more && !closing && !self.entities[handle.index()].stopping {
+        let mut result = result;
+        if no_buffer && !more && self.entities[handle.index()].stopping {
+            // It ended by itself before it was stopped: that is no failure of the connection.
+            result = Err(io::Error::from_raw_os_error(libc::ECANCELED));
+        } else if no_buffer && !more && !closing {
             // Submitted with the next `wait`, by when the buffers of the completions before this one have come back.
             self.push_receive(handle);
             return None;

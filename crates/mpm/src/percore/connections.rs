@@ -28,6 +28,8 @@ use crate::generation::Child;
 const SHARE: u64 = 1024 * 1024;
 /// Bytes received ahead of the engine before the client has to wait.
 const INBOX_MAX: usize = 64 * 1024;
+/// What the inbox can grow to, as receiving stops only after what the kernel has in its buffers.
+const INBOX_BOUND: usize = INBOX_MAX + super::BUFFERS as usize * super::BUFFER_SIZE as usize;
 /// Bytes of a lingering client that are dropped before it is cut off.
 const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -603,6 +605,7 @@ fn deliver(slot: &mut Slot, tasks: &mut Tasks<'_>, idle: &mut u64, bytes: &[u8])
                 mail.behind = slot.behind.len();
             }
             mail.inbox.extend_from_slice(bytes);
+            debug_assert!(mail.inbox.len() <= INBOX_BOUND, "receiving was not stopped");
         });
     }
 }

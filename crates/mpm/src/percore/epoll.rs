@@ -43,6 +43,8 @@ struct Entity {
     sending: bool,
     outgoing: Vec<u8>,
     sent: usize,
+    /// More follows at once.
+    more: bool,
     closing: bool,
 }
 
@@ -171,8 +173,9 @@ impl EpollDriver {
     fn write(&mut self, handle: Handle) {
         let entity = &mut self.entities[handle.index()];
         let Some(descriptor) = entity.descriptor.as_ref().filter(|_| entity.sending) else { return };
+        let flags = if entity.more { Flags::MoreFollows } else { Flags::None };
         let error = loop {
-            match socket::send(descriptor, &[IoSlice::new(&entity.outgoing[entity.sent..])], Flags::None) {
+            match socket::send(descriptor, &[IoSlice::new(&entity.outgoing[entity.sent..])], flags) {
                 Ok(n) => entity.sent += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.watch(handle),
@@ -304,9 +307,9 @@ impl Driver for EpollDriver {
         self.spares.pop().unwrap_or_default()
     }
 
-    fn send(&mut self, handle: Handle, bytes: Vec<u8>, _: bool) {
+    fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
         let entity = self.entity(handle);
-        (entity.outgoing, entity.sent, entity.sending) = (bytes, 0, true);
+        (entity.outgoing, entity.sent, entity.sending, entity.more) = (bytes, 0, true, more);
         self.write(handle);
     }
 

@@ -12,10 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use manifold_engine::transport::{Activity, Host, Turn};
 use manifold_sys::ring::{Options, Ring};
 use manifold_sys::signal::{Signal, Signals};
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
-use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
+use crate::child::{EXIT_SICK, EXIT_WELL};
 use crate::clock;
 use crate::generation::Child;
 use crate::scoreboard::{Status, WorkerSlot};
@@ -41,6 +43,8 @@ const COMPLETIONS_MAX: u32 = 32 * 1024;
 const BUFFERS: u16 = 256;
 /// Most request heads fit into one.
 const BUFFER_SIZE: u32 = 4096;
+/// Descriptors a child needs beside its connections': logs, listeners, files being served.
+const DESCRIPTORS_BESIDE: u64 = 1024;
 
 /// The whole life of a child.
 pub fn child_main(child: &Child<'_>) -> u8 {
@@ -51,12 +55,15 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 }
 
 fn start(child: &Child<'_>) -> io::Result<u8> {
+    raise_descriptor_limit(child.generation.limits.max_connections);
     let host = CoreHost { worker: child.worker(0), draining: AtomicBool::new(false) };
     let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
     match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
         Ok(ring) => Core::new(ring, child, &host)?.run(),
         Err(error) => {
-            log::warn!(target: "mpm_percore", "io_uring is not available ({error}); connections wait in epoll instead");
+            // All children find the same; one says so.
+            let level = if child.slot == 0 { log::Level::Warn } else { log::Level::Debug };
+            log::log!(target: "mpm_percore", level, "io_uring is not available ({error}); connections wait in epoll instead");
             Core::new(EpollDriver::new()?, child, &host)?.run()
         }
     }
@@ -70,8 +77,8 @@ struct Core<'a, D> {
     signals_handle: Handle,
     listeners: Vec<Listening>,
     connections: Connections<'a, D>,
-    /// Accepting failed for lack of a resource; a connection that ends may free some.
-    exhausted: bool,
+    /// Accepting failed for lack of a resource when there were so many connections; one that ends frees some.
+    exhausted_with: Option<usize>,
 }
 
 /// A listening socket.
@@ -95,7 +102,7 @@ impl<'a, D: Driver> Core<'a, D> {
             listeners.push(Listening { handle, accepting: false, stopping: false });
         }
         let connections = Connections::new(driver, child, host);
-        Ok(Core { child, host, signals, signals_handle, listeners, connections, exhausted: false })
+        Ok(Core { child, host, signals, signals_handle, listeners, connections, exhausted_with: None })
     }
 
     /// Turn after turn, until the child is asked to end and its last connection is gone.
@@ -103,6 +110,9 @@ impl<'a, D: Driver> Core<'a, D> {
         self.child.is_running();
         clock::tick();
         while !self.has_finished() {
+            if self.exhausted_with == Some(0) {
+                return Ok(EXIT_SICK);
+            }
             self.accept_as_room_allows();
             self.connections.wait()?;
             clock::tick();
@@ -126,7 +136,8 @@ impl<'a, D: Driver> Core<'a, D> {
 
     /// Accepts while there is room. What was accepted beyond it waits to be served, and is no more than the backlog.
     fn accept_as_room_allows(&mut self) {
-        let room = !self.host.draining() && self.connections.has_room() && !self.exhausted;
+        self.exhausted_with = self.exhausted_with.filter(|connections| self.connections.open() >= *connections);
+        let room = !self.host.draining() && self.connections.has_room() && self.exhausted_with.is_none();
         for listening in &mut self.listeners {
             if room && !listening.accepting {
                 self.connections.driver.accept(listening.handle);
@@ -144,16 +155,19 @@ impl<'a, D: Driver> Core<'a, D> {
         }
         match connection {
             Ok(handle) => {
-                self.exhausted = false;
                 self.connections.admit(handle);
                 let enough = self.child.generation.limits.max_connections_per_child;
                 if enough > 0 && self.connections.admitted() >= enough {
                     self.drain();
                 }
             }
-            Err(error) => {
-                self.exhausted = AcceptFailure::of(&error) == AcceptFailure::Sick && self.connections.open() > 0;
+            Err(error) if lacks_resource(&error) => {
+                let open = self.connections.open();
+                log::error!(target: "mpm_percore", "accept failed with {open} connections: {error}; it goes on when one ends");
+                self.exhausted_with = Some(open);
             }
+            // The connection is gone again, or accepting was stopped.
+            Err(_) => {}
         }
     }
 
@@ -209,4 +223,19 @@ fn pin_to_core(child: &Child<'_>) -> io::Result<()> {
         sched_setaffinity(itself, &own)?;
     }
     Ok(())
+}
+
+/// A process may open fewer files than it may hold connections: asks for as many as it needs, as far as it is allowed to.
+fn raise_descriptor_limit(connections: u32) {
+    let needed = u64::from(connections) + DESCRIPTORS_BESIDE;
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < needed
+    {
+        let _as_many_as_before = setrlimit(Resource::RLIMIT_NOFILE, needed.min(hard), hard);
+    }
+}
+
+fn lacks_resource(error: &io::Error) -> bool {
+    let error = error.raw_os_error().map(Errno::from_raw);
+    matches!(error, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS))
 }

@@ -314,3 +314,26 @@ fn a_closed_handle_is_refused() {
     ring.close(handle);
     ring.receive(handle, Shots::One);
 }
+
+#[test]
+fn a_receive_stopped_while_buffers_are_short_does_not_look_broken() {
+    let Some(mut ring) = ring(&OPTIONS) else { return };
+    let pairs: Vec<_> = (0..20).map(|_| pair(&mut ring)).collect();
+    for (handle, peer) in &pairs {
+        let mut peer = peer;
+        peer.write_all(&pattern(100)).unwrap();
+        ring.receive(*handle, Shots::Many);
+    }
+    ring.wait(None).unwrap();
+    for (handle, _) in &pairs {
+        ring.stop_receiving(*handle);
+    }
+    let mut receiving = pairs.len();
+    while receiving > 0 {
+        match next(&mut ring) {
+            Seen::Received(_, _, more) => receiving -= usize::from(!more),
+            Seen::ReceiveFailed(_, Some(libc::ECANCELED)) => receiving -= 1,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+}
