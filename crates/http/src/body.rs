@@ -396,6 +396,8 @@ mod tests {
         bad("1;a\nx", BodyError::ChunkExtension);
         bad("1;a=\"b\r\n\"\r\nx", BodyError::ChunkExtension);
         bad("1;a=\"b\\\r\n", BodyError::ChunkExtension);
+        bad("1;a=\"\\\0", BodyError::ChunkExtension);
+        bad("1;a=\"\x7f", BodyError::ChunkExtension);
         bad("1;a=\"b\"c\r\nx", BodyError::ChunkExtension);
         bad("1;a\r1", BodyError::ChunkSize);
         bad("1\r\nxx\r\n", BodyError::ChunkEnd);

@@ -230,6 +230,17 @@ mod tests {
     }
 
     #[test]
+    fn names_in_any_case() {
+        let check = |name: &[u8], expected| assert_eq!(is_name(name, b"a-z"), expected, "{}", name.escape_ascii());
+        check(b"a-z", true);
+        check(b"A-Z", true);
+        check(b"a\rz", false);
+        check(b"a-y", false);
+        check(b"a-", false);
+        check(b"a-zz", false);
+    }
+
+    #[test]
     fn authorities() {
         let check = |authority: &str, expected| assert_eq!(is_authority(authority.as_bytes()), expected, "{authority}");
         for good in

@@ -305,6 +305,18 @@ mod tests {
     }
 
     #[test]
+    fn limits_hold_to_the_byte() {
+        let limits = Limits { request_line: 20, field_size: 8, fields: 2 };
+        let parse = |text: &str| parse_response_head(text.as_bytes(), false, &limits).map(|seen| seen.is_some());
+        assert_eq!(parse("HTTP/1.1 200 4567890\r\nA: 45678\r\nB:345678\n\r\n"), Ok(true));
+        assert_eq!(parse("HTTP/1.1 200 4567890\r"), Ok(false));
+        assert_eq!(parse("HTTP/1.1 200 45678901\r"), Err(ResponseError::LineTooLong));
+        assert_eq!(parse("HTTP/1.1 200 45678901\n"), Err(ResponseError::LineTooLong));
+        assert_eq!(parse("HTTP/1.1 200 \nA: 456789\n"), Err(ResponseError::LineTooLong));
+        assert_eq!(parse("HTTP/1.1 200 \nA:\nB:\nC:\n"), Err(ResponseError::TooManyFields));
+    }
+
+    #[test]
     fn bodies() {
         let check =
             |line: &str, fields: &str, expected| assert_eq!(head(fields, line).body, expected, "{line} {fields}");
@@ -312,6 +324,7 @@ mod tests {
         check(ok, "Content-Length: 44\r\n", ResponseBody::Length(44));
         check(ok, "CONTENT-LENGTH:44 \r\nContent-Length: 44\r\n", ResponseBody::Length(44));
         check(ok, "Transfer-Encoding: chunked\r\n", ResponseBody::Chunked);
+        check(ok, "transfer-encoding:CHUNKED\r\n", ResponseBody::Chunked);
         check(ok, "Transfer-Encoding: gzip, Chunked\r\nContent-Length: 1\r\n", ResponseBody::Chunked);
         check(ok, "Transfer-Encoding: gzip\r\nContent-Length: 1\r\n", ResponseBody::UntilClose);
         check(ok, "X-Content-Length: 1\r\n", ResponseBody::UntilClose);

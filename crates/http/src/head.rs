@@ -197,7 +197,7 @@ impl Head {
     }
 
     fn advance(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
-        // Offsets stay within 32 bits.
+        // A head that is only complete beyond the bound is too large however it arrives; offsets stay within 32 bits.
         let bytes = &bytes[..bytes.len().min(HEAD_MAX)];
         if self.progress == Progress::RequestLine {
             if !self.skip_blank_lines(bytes)? || self.request_line_at(bytes, limits)?.is_none() {

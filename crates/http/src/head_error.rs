@@ -39,7 +39,7 @@ pub enum HeadError {
     FieldTooLong,
     /// More than [`crate::Limits::fields`].
     TooManyFields,
-    /// Longer than any head may be; only where the single limits are set enormously high.
+    /// Longer than [`crate::HEAD_MAX`]; only where the single limits are set very high.
     HeadTooLarge,
     /// HTTP/1.1 without `Host`.
     HostMissing,

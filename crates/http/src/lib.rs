@@ -30,7 +30,7 @@ pub use client::{
 pub use date::{IMF_FIXDATE_SECONDS_MAX, imf_fixdate, parse_http_date};
 pub use head::{Head, request_line_of};
 pub use head_error::HeadError;
-pub use limits::{BLANK_LINES_MAX, FIELDS_MAX, Limits};
+pub use limits::{BLANK_LINES_MAX, FIELDS_MAX, HEAD_MAX, Limits};
 pub use method::Method;
 pub use response::{write_decimal, write_field, write_status_line};
 pub use status::Status;

@@ -6,8 +6,8 @@ pub const BLANK_LINES_MAX: usize = 10;
 /// Most header fields a head may have whatever [`Limits::fields`] says; the highest value Apache's directive takes.
 pub const FIELDS_MAX: usize = 32_767;
 
-/// The most a head may take altogether, whatever the single limits are: offsets are kept in 32 bits.
-pub(crate) const HEAD_MAX: usize = 1 << 30;
+/// The most bytes a head may take altogether, whatever the single limits are; more is 431.
+pub const HEAD_MAX: usize = 16 << 20;
 
 /// Bounds of one message head, in bytes without line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most bytes a head within these limits can take, line ends included: the bound for a receive buffer. A
-    /// parser that has seen this many bytes has either found the end of the head or an error.
+    /// The most bytes a head within these limits can take, line ends included, and never more than [`HEAD_MAX`]: the
+    /// bound for a receive buffer. A parser that has seen this many bytes has either found the end of the head or an error.
     pub fn head_max(&self) -> usize {
         let fields = self.fields_max().saturating_mul(self.field_size.saturating_add(2));
         let line = self.request_line.saturating_add(2 * BLANK_LINES_MAX + 2 + 2);
@@ -44,7 +44,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIELDS_MAX, Limits};
+    use super::{FIELDS_MAX, HEAD_MAX, Limits};
 
     #[test]
     fn head_max_is_bounded_and_counts_line_ends() {
@@ -54,6 +54,7 @@ mod tests {
         check(8190, 8190, 100, 8190 + 24 + 100 * 8192);
         check(10, 10, 1, 10 + 24 + 12);
         check(10, 10, 0, 10 + 24 + 12 * FIELDS_MAX);
-        check(usize::MAX, usize::MAX, usize::MAX, 1 << 30);
+        check(8190, 8190, 0, HEAD_MAX);
+        check(usize::MAX, usize::MAX, usize::MAX, HEAD_MAX);
     }
 }

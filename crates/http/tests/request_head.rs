@@ -1,6 +1,6 @@
 //! The request head parser, case by case and by its properties.
 
-use manifold_http::{BLANK_LINES_MAX, BodyLength, FIELDS_MAX, Head, HeadError, Limits, Method, Version};
+use manifold_http::{BLANK_LINES_MAX, BodyLength, FIELDS_MAX, HEAD_MAX, Head, HeadError, Limits, Method, Version};
 use manifold_http::{Status, request_line_of};
 use proptest::prelude::*;
 
@@ -274,6 +274,15 @@ fn a_head_at_the_bound_is_complete() {
     let bytes = format!("{blanks}GET / HTTP/1.0\r\nA:b\r\nC:d\r\n\r\n");
     assert_eq!(bytes.len(), limits.head_max());
     assert!(matches!(parse_split_everywhere(bytes.as_bytes(), &limits), Ok(Some(_))));
+}
+
+#[test]
+fn a_head_has_a_bound_without_limits() {
+    let none = Limits { request_line: usize::MAX, field_size: usize::MAX, fields: 0 };
+    let mut bytes = b"GET / HTTP/1.0\r\nA: ".to_vec();
+    bytes.resize(HEAD_MAX, b'b');
+    bytes.extend_from_slice(b"\r\n\r\n");
+    assert_eq!(parse(&bytes, &none), Err(HeadError::HeadTooLarge));
 }
 
 #[test]
