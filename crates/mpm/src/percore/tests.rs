@@ -369,3 +369,59 @@ fn write_impatiently(mut stream: &TcpStream, bytes: &[u8]) -> usize {
     stream.set_nonblocking(false).unwrap();
     written
 }
+
+/// A small generator of pseudo-random numbers, so that a failing run can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+#[test]
+fn clients_of_every_bad_manner_leave_nothing_behind() {
+    const CLIENTS: u64 = 4;
+    const CONNECTIONS: u64 = 150;
+    let change = |site: &mut Site, limits: &mut Limits| {
+        site.timeout = Duration::from_millis(300);
+        limits.max_connections = 10;
+    };
+    check(CLIENTS * CONNECTIONS, change, |server| {
+        let address = server.address;
+        let client = move |seed: u64| {
+            let mut dice = Dice(seed * 7919 + 1);
+            for _ in 0..CONNECTIONS {
+                misbehave(&TcpStream::connect(address).unwrap(), &mut dice);
+            }
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(|seed| Builder::new().spawn(move || client(seed)).unwrap()).collect();
+        for client in clients {
+            client.join().unwrap();
+        }
+    });
+}
+
+/// Does a few random things with a connection and leaves it, mostly in the middle of something. Errors are expected: the
+/// server may close first.
+fn misbehave(mut stream: &TcpStream, dice: &mut Dice) {
+    let mut chunk = [0; 5000];
+    stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(5))).unwrap();
+    for _ in 0..dice.below(6) {
+        let _the_server_may_have_closed = match dice.below(9) {
+            0 => stream.write(GET.as_bytes()),
+            1 => stream.write(&GET.as_bytes()[..dice.below(20) as usize]),
+            2 => stream.write(GET_LARGE.as_bytes()),
+            3 => stream.write(GET.repeat(50).as_bytes()),
+            4 => stream.write(b"GET /memory HTTP/1.1\r\nHost: x\r\n\r\n"),
+            5 => stream.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nsome of it"),
+            6 => stream.write(b"nonsense\r\n\r\n"),
+            7 => stream.shutdown(Shutdown::Write).map(|()| 0),
+            _ => stream.read(&mut chunk),
+        };
+    }
+}
