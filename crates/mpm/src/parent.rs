@@ -134,7 +134,9 @@ impl Parent {
                 state @ (ServerState::Starting | ServerState::Running) => {
                     self.one_was_well |= state == ServerState::Running;
                     census.processes += 1;
-                    census.idle += self.idle_workers(slot);
+                    if self.generation.scoreboard.server(slot).is_accepting() {
+                        census.idle += self.idle_workers(slot);
+                    }
                 }
             }
         }

@@ -120,6 +120,7 @@ impl ServerSlot<'_> {
     const OPEN: usize = 3;
     const PARKED: usize = 4;
     const LINGERING: usize = 5;
+    const REFUSING: usize = 6;
 
     /// Takes the slot for process `pid` of `generation`.
     pub fn occupy(&self, pid: i32, generation: u64) {
@@ -167,6 +168,16 @@ impl ServerSlot<'_> {
         self.words[Self::PARKED].store(n, Ordering::Relaxed);
     }
 
+    /// Tells whether the process accepts connections, or holds as many as it admits.
+    pub fn set_accepting(&self, accepting: bool) {
+        self.words[Self::REFUSING].store(u64::from(!accepting), Ordering::Relaxed);
+    }
+
+    /// Whether the process accepts connections. The idle threads of one that does not are of no use to new clients.
+    pub fn is_accepting(&self) -> bool {
+        self.words[Self::REFUSING].load(Ordering::Relaxed) == 0
+    }
+
     /// Open, parked and lingering connections.
     pub fn connections(&self) -> (u64, u64, u64) {
         let load = |word: usize| self.words[word].load(Ordering::Relaxed);
@@ -174,7 +185,7 @@ impl ServerSlot<'_> {
     }
 
     fn clear_connections(&self) {
-        for word in [Self::OPEN, Self::PARKED, Self::LINGERING] {
+        for word in [Self::OPEN, Self::PARKED, Self::LINGERING, Self::REFUSING] {
             self.words[word].store(0, Ordering::Relaxed);
         }
     }

@@ -129,6 +129,7 @@ impl<'a> Listener<'a> {
             return Ok(());
         }
         state.accepting = accepting;
+        shared.child.server().set_accepting(accepting);
         for (index, listener) in self.listeners.iter().enumerate() {
             if accepting {
                 // One process is woken for a connection, not all of them.
