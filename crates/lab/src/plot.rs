@@ -15,7 +15,7 @@ use crate::text;
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 264.0;
 const LEFT: f64 = 46.0;
-const RIGHT: f64 = 88.0;
+const RIGHT: f64 = 98.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
 /// Between the names at the line ends.
@@ -148,8 +148,7 @@ pub fn lines(title: &str, axis: Axis, series: &[Series]) -> String {
             svg,
             "<path class=\"axis\" d=\"M{x:.1} {bottom}v4\"/><text class=\"tick middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
             bottom + 15.0,
-            // 500 and 1000 are close to each other on a logarithmic axis.
-            if value >= 1000 && value % 1000 == 0 { format!("{} k", value / 1000) } else { value.to_string() }
+            value
         );
     }
     let _ = write!(
@@ -254,7 +253,8 @@ pub fn bars(title: &str, axis: Axis, rows: &[(Who, Interval)]) -> String {
             svg,
             "<g class=\"{}\"><title>{}: {}</title><text class=\"label end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
              <rect class=\"block\" x=\"{NAMES}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>\
-             <path class=\"whisker\" d=\"M{:.1} {middle:.1}H{:.1}\"/>\
+             <path class=\"halo\" d=\"M{low:.1} {middle:.1}H{high:.1}\"/>\
+             <path class=\"whisker\" d=\"M{low:.1} {middle:.1}H{high:.1}\"/>\
              <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
             who.classes(),
             escaped(&who.label),
@@ -264,11 +264,11 @@ pub fn bars(title: &str, axis: Axis, rows: &[(Who, Interval)]) -> String {
             escaped(who.short()),
             (x(interval.estimate) - NAMES).max(1.0),
             ROW - 6.0,
-            x(interval.low),
-            x(interval.high),
-            x(interval.high) + 5.0,
+            x(interval.estimate.max(interval.high)) + 5.0,
             middle + 4.0,
-            axis.value(interval.estimate)
+            axis.value(interval.estimate),
+            low = x(interval.low),
+            high = x(interval.high),
         );
     }
     svg.push_str("</svg>");

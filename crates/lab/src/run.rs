@@ -222,7 +222,11 @@ fn conclude(results: &Results, out: &Output, ended: Option<&Ended>) {
     let answer = words::answer(results);
     println!("\n{}\n", answer.headline);
     for point in &answer.points {
-        println!("{}: {}\n", point.title, point.text);
+        println!("{}. {}", point.title, point.text);
+        for item in &point.items {
+            println!("  - {item}");
+        }
+        println!();
     }
     println!("Report: {}", out.folder().join("report.html").display());
     println!("Took {}; repeat it with: {}", text::duration(results.took_s), results.environment.command);

@@ -26,27 +26,31 @@ pub struct Answer {
 pub struct Point {
     /// A few words.
     pub title: String,
-    /// Sentences.
+    /// A sentence or two.
     pub text: String,
+    /// Its evidence, one sentence each.
+    pub items: Vec<String>,
+}
+
+impl Point {
+    fn new(title: &str, text: impl Into<String>, items: Vec<String>) -> Point {
+        Point { title: title.to_owned(), text: text.into(), items }
+    }
 }
 
 /// Reads the answer off the results.
 pub fn answer(results: &Results) -> Answer {
     let view = View { results, cells: Cells::new(&results.experiment, &results.cells) };
-    let mut points = Vec::new();
-    let mut say = |title: &str, text: Option<String>| {
-        if let Some(text) = text {
-            points.push(Point { title: title.to_owned(), text });
-        }
-    };
-    say("With a new connection for each request", view.other_mode());
-    say("Beside Apache's own models", view.namesakes());
-    say("Your choice among the models Apache has", view.choice(Family::Manifold));
-    say("The same choice on apache2 itself", view.choice(Family::Apache2));
-    say("Memory", view.memory());
-    say("Requests a second", view.speed());
-    say("Not told apart", view.not_distinguishable());
-    Answer { headline: view.headline(), points, limits: view.limits() }
+    let points = [
+        view.other_mode(),
+        view.namesakes(),
+        view.choice(Family::Manifold, "Your choice among the models Apache has"),
+        view.choice(Family::Apache2, "The same choice on apache2 itself"),
+        view.memory(),
+        view.speed(),
+        view.not_distinguishable(),
+    ];
+    Answer { headline: view.headline(), points: points.into_iter().flatten().collect(), limits: view.limits() }
 }
 
 struct View<'r> {
@@ -147,9 +151,10 @@ impl View<'_> {
     }
 
     /// The headline's question for the mode that the headline is not about.
-    fn other_mode(&self) -> Option<String> {
+    fn other_mode(&self) -> Option<Point> {
         let both = self.results.experiment.keep_alive.len() == 2;
-        if both { self.cheapest(!self.main_mode()) } else { None }
+        let said = self.cheapest(!self.main_mode()).filter(|_| both)?;
+        Some(Point::new("With a new connection for each request", said, Vec::new()))
     }
 
     fn find(&self, family: Family, model: Model) -> Option<usize> {
@@ -157,7 +162,7 @@ impl View<'_> {
     }
 
     /// Each of our models against Apache's of the same name.
-    fn namesakes(&self) -> Option<String> {
+    fn namesakes(&self) -> Option<Point> {
         let mut sentences = Vec::new();
         for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
             let loads = self.loads(keep_alive);
@@ -180,15 +185,18 @@ impl View<'_> {
                 sentences.push(format!("{}: {}.", capital(mode(keep_alive)), text::list(&said)));
             }
         }
-        if sentences.is_empty() {
-            return None;
-        }
-        Some(format!("CPU a request, manifold's model against apache2's of the same name. {}", sentences.join(" ")))
+        (!sentences.is_empty()).then(|| {
+            Point::new(
+                "Beside Apache's own models",
+                "CPU a request, manifold's model against apache2's of the same name:",
+                sentences,
+            )
+        })
     }
 
     /// Which of the three classical models to take, of one server: first those that leave no connection without an
     /// answer, among them the cheapest in CPU, and where that cannot be told, the one that holds least memory.
-    fn choice(&self, family: Family) -> Option<String> {
+    fn choice(&self, family: Family, title: &str) -> Option<Point> {
         let models: Vec<usize> = [Model::Prefork, Model::Worker, Model::Event]
             .into_iter()
             .filter_map(|model| self.find(family, model))
@@ -213,7 +221,7 @@ impl View<'_> {
         let chosen = lightest.map_or(fallback, |(target, _)| target);
 
         let name = |target: usize| self.results.targets[target].model.name();
-        let mut said = vec![format!("{}.", capital(name(chosen)))];
+        let mut said = Vec::new();
         if leaders.len() > 1 {
             let names: Vec<&str> = leaders.iter().map(|&(target, _)| name(target)).collect();
             said.push(format!(
@@ -240,7 +248,7 @@ impl View<'_> {
         if let Some(memory) = self.top_memory(&models) {
             said.push(memory);
         }
-        Some(said.join(" "))
+        Some(Point::new(&format!("{title}: {}", name(chosen)), "", said))
     }
 
     /// How many connections a target left without any answer in most rounds of some load, and in which.
@@ -293,24 +301,25 @@ impl View<'_> {
         (each.len() > 1).then(|| format!("Memory with {} connections: {}.", load.concurrency, text::list(&each)))
     }
 
-    fn memory(&self) -> Option<String> {
+    fn memory(&self) -> Option<Point> {
         let load = self.top_load()?;
         let ranking = self.ranking(&[load], Metric::PssMib);
         let (&(least, low), &(most, high)) = (ranking.first()?, ranking.last()?);
         (least != most).then(|| {
-            format!(
+            let said = format!(
                 "With {} connections {} holds {} MiB (PSS), the least; {} holds {} MiB, the most.",
                 load.concurrency,
                 self.label(least),
                 text::number(low.estimate),
                 self.label(most),
                 text::number(high.estimate)
-            )
+            );
+            Point::new("Memory", said, Vec::new())
         })
     }
 
     /// Who answered most, and how much that means.
-    fn speed(&self) -> Option<String> {
+    fn speed(&self) -> Option<Point> {
         let mut sentences = Vec::new();
         for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
             let best = self
@@ -334,11 +343,11 @@ impl View<'_> {
                 ));
             }
         }
-        (!sentences.is_empty()).then(|| format!("The most answers came from these. {}", sentences.join(" ")))
+        (!sentences.is_empty()).then(|| Point::new("Requests a second", "The most answers came from these:", sentences))
     }
 
     /// Neighbours in the ranking by CPU that the run cannot order.
-    fn not_distinguishable(&self) -> Option<String> {
+    fn not_distinguishable(&self) -> Option<Point> {
         let mut sentences = Vec::new();
         for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
             let loads = self.loads(keep_alive);
@@ -365,7 +374,7 @@ impl View<'_> {
             }
         }
         (!sentences.is_empty())
-            .then(|| format!("By CPU a request these neighbours cannot be ordered. {}", sentences.join(" ")))
+            .then(|| Point::new("Not told apart", "By CPU a request these neighbours cannot be ordered:", sentences))
     }
 
     fn limits(&self) -> Vec<String> {
@@ -403,7 +412,7 @@ impl View<'_> {
             (Mark::Errors, "some requests failed"),
             (Mark::Unserved, "some connections got no answer at all"),
             (Mark::Stalled, "requests were stuck at the end"),
-            (Mark::TooShort, "there was less than two answers' time for each connection"),
+            (Mark::TooShort, "there were fewer than two answers a connection"),
         ] {
             let who: Vec<&str> = (0..self.results.targets.len())
                 .filter(|&t| self.results.cells.iter().any(|cell| cell.target == t && cell.marks.contains(&mark)))
@@ -411,7 +420,9 @@ impl View<'_> {
                 .collect();
             if !who.is_empty() {
                 let (count, _) = self.cells.count(mark);
-                limits.push(format!("In {} of {} {what}: {}.", count, text::counted(all, "cell"), text::list(&who)));
+                let every = who.len() == self.results.targets.len() && who.len() > 2;
+                let who = if every { "of every target".to_owned() } else { text::list(&who) };
+                limits.push(format!("In {} of {} {what}: {who}.", count, text::counted(all, "cell")));
             }
         }
         let (disturbed, _) = self.cells.count(Mark::Disturbed);
@@ -468,8 +479,9 @@ mod tests {
     use crate::results::Missing;
 
     /// The text under a title, or nothing.
-    fn point<'a>(answer: &'a Answer, title: &str) -> &'a str {
-        answer.points.iter().find(|p| p.title.starts_with(title)).map_or("", |p| &p.text)
+    fn point(answer: &Answer, title: &str) -> String {
+        let found = answer.points.iter().find(|p| p.title.starts_with(title));
+        found.map_or(String::new(), |p| format!("{}. {} {}", p.title, p.text, p.items.join(" ")))
     }
 
     fn has(text: &str, parts: &[&str]) {
@@ -486,18 +498,18 @@ mod tests {
             &["Manifold percore needs the least CPU: 2.0 µs a request, 2.9 times", "less than manifold event"],
         );
         has(&got.headline, &["nginx needs 3.", "as much"]);
-        has(point(&got, "With a new connection"), &["Manifold percore needs the least CPU: 12.2 µs a request"]);
+        has(&point(&got, "With a new connection"), &["Manifold percore needs the least CPU: 12.2 µs a request"]);
         has(
-            point(&got, "Beside Apache"),
+            &point(&got, "Beside Apache"),
             &["With keep-alive: prefork needs 2.9", "worker needs 2.9", "event needs 2.9", "Without keep-alive:"],
         );
         has(
-            point(&got, "Your choice"),
-            &["Event.", "less than prefork", "less than worker", "Memory with 1000 connections"],
+            &point(&got, "Your choice"),
+            &[": event.", "less than prefork", "less than worker", "Memory with 1000 connections"],
         );
-        has(point(&got, "The same choice"), &["Event."]);
-        has(point(&got, "Memory"), &["percore holds 8.0 MiB (PSS), the least; apache2 prefork holds 120 MiB"]);
-        has(point(&got, "Requests a second"), &["With keep-alive: manifold percore with 4"]);
+        has(&point(&got, "The same choice"), &[": event."]);
+        has(&point(&got, "Memory"), &["percore holds 8.0 MiB (PSS), the least; apache2 prefork holds 120 MiB"]);
+        has(&point(&got, "Requests a second"), &["With keep-alive: manifold percore with 4"]);
         assert_eq!(got.limits.len(), 1, "{:?}", got.limits);
         has(&got.limits[0], &["With 5 rounds an interval is the range of the rounds", "93.8 %"]);
     }
@@ -515,7 +527,7 @@ mod tests {
                 "less than nginx",
             ],
         );
-        has(point(&got, "Not told apart"), &["manifold percore", "manifold event"]);
+        has(&point(&got, "Not told apart"), &["manifold percore", "manifold event"]);
     }
 
     #[test]
@@ -523,7 +535,7 @@ mod tests {
         let got = answer(&fixture::of(&[6.0, 6.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]));
         has(&got.headline, &["No target stands out", "cannot tell them apart"]);
         // Event holds the least memory in the fixture.
-        has(point(&got, "Your choice"), &["Event.", "it holds the least memory of them"]);
+        has(&point(&got, "Your choice"), &[": event.", "it holds the least memory of them"]);
     }
 
     #[test]
@@ -535,8 +547,8 @@ mod tests {
         fixture::mark(&mut results, Mark::Unserved, |cell| cell.unserved > 0);
         let got = answer(&results);
         has(
-            point(&got, "Your choice"),
-            &["Event.", "without any answer within a cell: prefork 744 of 1000", "as much as prefork"],
+            &point(&got, "Your choice"),
+            &[": event.", "without any answer within a cell: prefork 744 of 1000", "as much as prefork"],
         );
         assert!(
             got.limits.iter().any(|l| l.contains("some connections got no answer at all: manifold prefork")),
@@ -551,7 +563,7 @@ mod tests {
         fixture::mark(&mut results, Mark::GeneratorSaturated, |cell| cell.keep_alive);
         let got = answer(&results);
         has(&got.limits[0], &["saturated in 120 of 240 cells", "lower bounds"]);
-        has(point(&got, "Requests a second"), &["with at least"]);
+        has(&point(&got, "Requests a second"), &["with at least"]);
     }
 
     #[test]
