@@ -70,6 +70,28 @@ pub struct Reading {
     pub end: AnswerEnd,
 }
 
+/// The last head parsed on any connection of a thread. Servers repeat their head to the byte until the date changes, and comparing it costs
+/// a tenth of parsing it.
+#[derive(Debug, Default)]
+pub struct KnownHead {
+    bytes: Vec<u8>,
+    head: Option<ResponseHead>,
+}
+
+impl KnownHead {
+    /// The head at the start of `bytes`, if it is the known one. What a head means depends on nothing after it.
+    fn find(&self, bytes: &[u8]) -> Option<(usize, ResponseHead)> {
+        let head = self.head?;
+        bytes.starts_with(&self.bytes).then_some((self.bytes.len(), head))
+    }
+
+    fn keep(&mut self, bytes: &[u8], head: ResponseHead) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.head = Some(head);
+    }
+}
+
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -112,8 +134,15 @@ impl Connection {
         self.stated = None;
     }
 
-    /// Takes in bytes that were read at `now`. `on_head` sees what has been received so far and the head found in it.
-    pub fn receive(&mut self, bytes: &[u8], now: u64, on_head: impl FnMut(&[u8], &ResponseHead)) -> Progress {
+    /// Takes in bytes that were read at `now`. `on_head` sees what has been received so far and the head found in it. `known` is shared by
+    /// connections that read in the same way.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        now: u64,
+        known: &mut KnownHead,
+        on_head: impl FnMut(&[u8], &ResponseHead),
+    ) -> Progress {
         if self.exchange.received == 0 {
             self.exchange.first_byte = now;
         }
@@ -124,11 +153,11 @@ impl Connection {
                 Some((false, _)) => Progress::More,
                 None => Progress::Malformed,
             },
-            State::Head if self.partial.is_empty() => self.receive_head(bytes, on_head),
+            State::Head if self.partial.is_empty() => self.receive_head(bytes, known, on_head),
             State::Head => {
                 let mut held = std::mem::take(&mut self.partial);
                 held.extend_from_slice(bytes);
-                let progress = self.receive_head(&held, on_head);
+                let progress = self.receive_head(&held, known, on_head);
                 held.clear();
                 if self.partial.is_empty() {
                     self.partial = held;
@@ -150,15 +179,26 @@ impl Connection {
     }
 
     /// `bytes` is everything received since the head's beginning.
-    fn receive_head(&mut self, mut bytes: &[u8], mut on_head: impl FnMut(&[u8], &ResponseHead)) -> Progress {
+    fn receive_head(
+        &mut self,
+        mut bytes: &[u8],
+        known: &mut KnownHead,
+        mut on_head: impl FnMut(&[u8], &ResponseHead),
+    ) -> Progress {
         loop {
-            let (length, head) = match parse_response_head(bytes, self.reading.head_request, &self.limits) {
-                Ok(Some(found)) => found,
-                Ok(None) if bytes.len() <= HEAD_BYTES_MAX => {
-                    self.partial.extend_from_slice(bytes);
-                    return Progress::More;
-                }
-                Ok(None) | Err(_) => return Progress::Malformed,
+            let (length, head) = match known.find(bytes) {
+                Some(found) => found,
+                None => match parse_response_head(bytes, self.reading.head_request, &self.limits) {
+                    Ok(Some((length, head))) => {
+                        known.keep(&bytes[..length], head);
+                        (length, head)
+                    }
+                    Ok(None) if bytes.len() <= HEAD_BYTES_MAX => {
+                        self.partial.extend_from_slice(bytes);
+                        return Progress::More;
+                    }
+                    Ok(None) | Err(_) => return Progress::Malformed,
+                },
             };
             on_head(bytes, &head);
             bytes = &bytes[length..];
@@ -234,13 +274,14 @@ mod tests {
     /// Feeds `answer` in pieces that end at `cuts`, then ends the stream.
     fn feed(reading: Reading, answer: &[u8], cuts: &[usize]) -> (Fate, u16, u64) {
         let mut connection = Connection::new(reading);
+        let mut known = KnownHead::default();
         connection.begin(1, true);
         let mut start = 0;
         for end in cuts.iter().copied().chain([answer.len()]).filter(|end| *end > 0) {
             if end <= start {
                 continue;
             }
-            let progress = connection.receive(&answer[start..end], 2, |_, _| {});
+            let progress = connection.receive(&answer[start..end], 2, &mut known, |_, _| {});
             start = end;
             let fate = match progress {
                 Progress::More => continue,
@@ -343,7 +384,9 @@ mod tests {
     #[test]
     fn a_kept_connection_begins_anew() {
         let mut connection = Connection::new(FRAMED);
-        let answer = |connection: &mut Connection, bytes: &[u8]| connection.receive(bytes, 7, |_, _| {});
+        let mut known = KnownHead::default();
+        let mut answer =
+            |connection: &mut Connection, bytes: &[u8]| connection.receive(bytes, 7, &mut known, |_, _| {});
         connection.begin(1, true);
         assert_eq!(answer(&mut connection, b"HTTP/1.1 200 OK\r\nContent-Le"), Progress::More);
         let rest = b"ngth: 1\r\n\r\nx";
@@ -357,5 +400,27 @@ mod tests {
             (404, 0, second.len() as u64, false)
         );
         assert_eq!((exchange.started, exchange.first_byte), (5, 7));
+    }
+
+    #[test]
+    fn a_known_head_is_not_mistaken_for_a_longer_or_another_one() {
+        let mut known = KnownHead::default();
+        let mut answer = |bytes: &[u8]| {
+            let mut connection = Connection::new(FRAMED);
+            connection.begin(1, true);
+            let progress = connection.receive(bytes, 2, &mut known, |_, _| {});
+            (progress, connection.exchange.status, connection.exchange.body)
+        };
+        let kept = Progress::Complete { reusable: true };
+        for _ in 0..2 {
+            assert_eq!(answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), (kept, 200, 2));
+        }
+        assert_eq!(answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"), (kept, 200, 1));
+        assert_eq!(
+            answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx").0,
+            Progress::Complete { reusable: false }
+        );
+        assert_eq!(answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n").0, Progress::More);
+        assert_eq!(answer(b"HTTP/1.1 204 No\r\n\r\n"), (kept, 204, 0));
     }
 }

@@ -13,7 +13,7 @@ use manifold_http::ResponseHead;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, sockopt};
 
-use crate::connection::{Connection, End, Exchange, Progress, Reading};
+use crate::connection::{Connection, End, Exchange, KnownHead, Progress, Reading};
 use crate::plan::{Plan, Tickets, Timeout};
 use crate::poller::{Event, Poller};
 
@@ -158,6 +158,7 @@ pub fn drive<O: Observer>(
         poller,
         slots: (0..connections).map(|_| Slot::new(reading)).collect(),
         buffer: vec![0; READ_BYTES],
+        known: KnownHead::default(),
         paused: Vec::new(),
         active: 0,
         probing: plan.probe_first,
@@ -217,6 +218,7 @@ struct Driver<'p, O> {
     poller: Poller,
     slots: Vec<Slot>,
     buffer: Vec<u8>,
+    known: KnownHead,
     /// Slots in [`Phase::Paused`].
     paused: Vec<usize>,
     /// Slots that are not idle.
@@ -443,7 +445,7 @@ impl<O: Observer> Driver<'_, O> {
             let now = self.clock.now();
             let observer = &mut self.observer;
             let answered = &mut self.answered;
-            let progress = slot.connection.receive(&self.buffer[..received], now, |bytes, head| {
+            let progress = slot.connection.receive(&self.buffer[..received], now, &mut self.known, |bytes, head| {
                 *answered = true;
                 observer.head(bytes, head);
             });
