@@ -47,7 +47,7 @@ impl Server {
     /// Names the address that could not be bound and why.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
         let sets = listener_sets(&plan.limits);
-        let listeners = (0..sets).map(|_| bind_all(&plan.listen, sets > 1)).collect::<Result<Vec<_>, _>>()?;
+        let listeners = bind_sets(&plan.listen, sets)?;
         let servers = match plan.limits.model {
             Model::Percore => plan.limits.cores,
             _ => plan.limits.server_limit,
@@ -133,6 +133,21 @@ impl std::error::Error for StartError {
     }
 }
 
+/// Binds `sets` sets of sockets to the same addresses.
+///
+/// Sockets that share a port would also share it with another server of the same user, unnoticed. So the addresses are
+/// first bound as nobody else's; that also settles which port is meant by 0.
+fn bind_sets(plan: &ListenPlan, sets: usize) -> Result<Vec<Vec<TcpListener>>, StartError> {
+    let alone = bind_all(plan, false)?;
+    if sets == 1 {
+        return Ok(vec![alone]);
+    }
+    let addresses = alone.iter().filter_map(|listener| listener.local_addr().ok()).map(ListenAddress::At).collect();
+    drop(alone);
+    let plan = ListenPlan { addresses, ..*plan };
+    (0..sets).map(|_| bind_all(&plan, true)).collect()
+}
+
 fn bind_all(plan: &ListenPlan, reuse_port: bool) -> Result<Vec<TcpListener>, StartError> {
     if plan.addresses.is_empty() {
         return Err(StartError::NoListeners);
@@ -164,4 +179,26 @@ fn bind(address: ListenAddress, options: &ListenOptions) -> Result<TcpListener, 
 fn is_family_missing(error: &io::Error) -> bool {
     use nix::errno::Errno;
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(address: SocketAddr) -> ListenPlan {
+        let addresses = vec![ListenAddress::At(address)];
+        ListenPlan { addresses, backlog: 8, send_buffer: None, receive_buffer: None }
+    }
+
+    #[test]
+    fn all_sets_have_the_port_that_the_kernel_chose_and_no_other_server_gets_it() {
+        let sets = bind_sets(&plan("127.0.0.1:0".parse().unwrap()), 3).unwrap();
+        let addresses: Vec<_> = sets.iter().flatten().map(|listener| listener.local_addr().unwrap()).collect();
+        assert_eq!(addresses.len(), 3);
+        assert!(addresses.iter().all(|address| *address == addresses[0]), "{addresses:?}");
+        for sets in [1, 3] {
+            let second = bind_sets(&plan(addresses[0]), sets);
+            assert!(matches!(second, Err(StartError::Bind(..))), "{second:?}");
+        }
+    }
 }
