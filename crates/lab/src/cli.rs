@@ -161,7 +161,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         concurrency: sorted(&args.concurrency, if args.quick { &[10, 100, 1000] } else { &[10, 100, 500, 1000] }),
         rounds: args.rounds.unwrap_or(if args.quick { 3 } else { 5 }),
         seed: args.seed.unwrap_or(clock_seed),
-        warm_up_s: if args.quick { 0.07 } else { 0.12 },
+        warm_up_s: if args.quick { 0.06 } else { 0.12 },
         measured_s: args.seconds.unwrap_or(if args.quick { 0.1 } else { 0.4 }),
     };
     let (site, page) = match &args.site {

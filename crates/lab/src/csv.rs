@@ -7,7 +7,7 @@ use crate::results::{Cell, Results};
 
 const COLUMNS: &str = "order,round,target,keep_alive,connections,seconds,completed,requests_per_second,latency_mean_us,\
 latency_p50_us,latency_p90_us,latency_p99_us,latency_max_us,errors,unserved_connections,worked_on,cpu_s,cpu_us_per_request,\
-user_ticks,system_ticks,pss_kib,processes,threads,generator_cpu_s,other_load,usable,marks";
+user_s,system_s,pss_kib,processes,threads,generator_cpu_s,other_load,usable,marks";
 
 /// The whole file; lines end with LF, fields never need quotes.
 pub fn cells(results: &Results) -> String {
@@ -25,7 +25,7 @@ fn line(text: &mut String, order: usize, target: &str, cell: &Cell) {
     // Writing into a String cannot fail.
     let _ = writeln!(
         text,
-        "{order},{},{target},{},{},{:.6},{},{:.1},{},{},{},{},{},{},{},{},{:.6},{},{},{},{},{},{},{:.6},{:.3},{},{}",
+        "{order},{},{target},{},{},{:.6},{},{:.1},{},{},{},{},{},{},{},{},{:.6},{},{:.2},{:.2},{},{},{},{:.6},{:.3},{},{}",
         cell.round + 1,
         if cell.keep_alive { "on" } else { "off" },
         cell.concurrency,
@@ -42,8 +42,8 @@ fn line(text: &mut String, order: usize, target: &str, cell: &Cell) {
         cell.worked_on,
         cell.cpu_s,
         optional(Metric::CpuUsPerRequest.of(cell), 3),
-        cell.user_ticks,
-        cell.system_ticks,
+        cell.user_s,
+        cell.system_s,
         cell.pss_kib.map_or(String::new(), |kib| kib.to_string()),
         cell.processes,
         cell.threads,

@@ -166,8 +166,8 @@ impl<'r> Cells<'r> {
     pub fn user_share(&self, target: usize, load: Load) -> Option<f64> {
         let (user, all) = self
             .of(target, load)
-            .fold((0, 0), |(user, all), cell| (user + cell.user_ticks, all + cell.user_ticks + cell.system_ticks));
-        (all > 0).then(|| user as f64 / all as f64)
+            .fold((0.0, 0.0), |(user, all), cell| (user + cell.user_s, all + cell.user_s + cell.system_s));
+        (all > 0.0).then(|| user / all)
     }
 
     /// How many rounds of this cell carry a mark.
@@ -210,8 +210,8 @@ mod tests {
                     completed: 1000,
                     worked_on: 2000,
                     cpu_s: us * 2000.0 / 1e6,
-                    user_ticks: 1,
-                    system_ticks: 3,
+                    user_s: 0.01,
+                    system_s: 0.03,
                     ..Cell::default()
                 });
             }

@@ -204,8 +204,8 @@ fn cell(step: &Step, report: &Report, used: &Usage, pss_kib: Option<u64>, other_
         errors: report.errors.total(),
         unserved: report.unserved_connections,
         cpu_s: used.cpu.as_secs_f64(),
-        user_ticks: used.user_ticks,
-        system_ticks: used.system_ticks,
+        user_s: used.user.as_secs_f64(),
+        system_s: used.system.as_secs_f64(),
         pss_kib,
         processes: used.processes,
         threads: used.threads,
@@ -258,8 +258,13 @@ mod tests {
     #[test]
     fn a_cell_joins_both_sides() {
         let report: Report = serde_json::from_str(REPORT).expect("the generator's own form");
-        let used =
-            Usage { cpu: Duration::from_millis(300), user_ticks: 10, system_ticks: 20, processes: 17, threads: 433 };
+        let used = Usage {
+            cpu: Duration::from_millis(300),
+            user: Duration::from_millis(100),
+            system: Duration::from_millis(200),
+            processes: 17,
+            threads: 433,
+        };
         let cell = cell(&step(), &report, &used, Some(2048), 0.02);
         assert_eq!((cell.round, cell.target, cell.load()), (2, 1, step().load));
         assert_eq!(cell.completed, report.completed);

@@ -15,11 +15,11 @@ use crate::text;
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 264.0;
 const LEFT: f64 = 46.0;
-const RIGHT: f64 = 98.0;
+const RIGHT: f64 = 102.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
 /// Between the names at the line ends.
-const NAME_GAP: f64 = 11.5;
+const NAME_GAP: f64 = 12.0;
 
 /// Who a line or bar stands for.
 #[derive(Clone, Debug)]
@@ -240,8 +240,8 @@ fn spread(wanted: &[f64], gap: f64, least: f64, most: f64) -> Vec<f64> {
 /// Horizontal bars from 0, in the order given.
 pub fn bars(title: &str, axis: Axis, rows: &[(Who, Interval)]) -> String {
     const ROW: f64 = 25.0;
-    const NAMES: f64 = 104.0;
-    const VALUES: f64 = 52.0;
+    const NAMES: f64 = 108.0;
+    const VALUES: f64 = 56.0;
     let height = ROW * rows.len() as f64 + 4.0;
     let most = rows.iter().map(|(_, i)| i.high).fold(f64::MIN_POSITIVE, f64::max);
     let x = |value: f64| NAMES + (WIDTH - NAMES - VALUES) * value / most;

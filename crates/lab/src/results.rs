@@ -127,10 +127,11 @@ pub struct Cell {
     pub unserved: u64,
     /// CPU seconds of the server's process tree from before the warm-up to after the load.
     pub cpu_s: f64,
-    /// The same, user mode, in ticks: rough in one cell.
-    pub user_ticks: u64,
-    /// The same, kernel, in ticks.
-    pub system_ticks: u64,
+    /// The part in user mode, counted in clock ticks of 10 ms and so rough in one cell: it and `system_s` need not add up
+    /// to `cpu_s`.
+    pub user_s: f64,
+    /// The part in the kernel, counted in clock ticks.
+    pub system_s: f64,
     /// PSS of the server's process tree under load, KiB.
     pub pss_kib: Option<u64>,
     /// Processes of the server.

@@ -30,10 +30,10 @@ const PROCESSES_MAX: usize = 20_000;
 pub struct Usage {
     /// CPU time of all processes, ended and reaped ones included.
     pub cpu: Duration,
-    /// User time of the same, in ticks.
-    pub user_ticks: u64,
-    /// System time of the same, in ticks.
-    pub system_ticks: u64,
+    /// User time of the same, counted in ticks.
+    pub user: Duration,
+    /// System time of the same, counted in ticks.
+    pub system: Duration,
     /// Processes now.
     pub processes: u32,
     /// Threads now.
@@ -45,8 +45,8 @@ impl Usage {
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             cpu: self.cpu.saturating_sub(earlier.cpu),
-            user_ticks: self.user_ticks.saturating_sub(earlier.user_ticks),
-            system_ticks: self.system_ticks.saturating_sub(earlier.system_ticks),
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
             processes: self.processes,
             threads: self.threads,
         }
@@ -67,8 +67,8 @@ pub fn usage(pids: &[i32]) -> Usage {
             Err(_) => tick * (stat.user + stat.system) as u32,
         };
         total.cpu += own + tick * (stat.children_user + stat.children_system) as u32;
-        total.user_ticks += stat.user + stat.children_user;
-        total.system_ticks += stat.system + stat.children_system;
+        total.user += tick * (stat.user + stat.children_user) as u32;
+        total.system += tick * (stat.system + stat.children_system) as u32;
         total.processes += 1;
         total.threads += stat.threads as u32;
     }
