@@ -5,19 +5,19 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use manifold_engine::serve::Conn;
 use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host, Next};
 use nix::errno::Errno;
-use nix::sys::socket::{Shutdown, SockaddrStorage, getpeername, shutdown};
+use nix::sys::socket::{Shutdown, shutdown};
 
 use super::CoreHost;
 use super::deadlines::Deadlines;
 use super::driver::{Driver, Event, Handle, Readiness, Shots};
+use super::slot::{INBOX_MAX, Slot, State, deliver, peer};
 use super::tasks::Tasks;
 use super::transport::with_mail;
 use crate::blocking::{LINGER_READ, LINGER_TOTAL, send_front};
@@ -26,70 +26,8 @@ use crate::generation::Child;
 
 /// Bytes of a large answer that one connection sends before the others get their turn.
 const SHARE: u64 = 1024 * 1024;
-/// Bytes received ahead of the engine before the client has to wait.
-const INBOX_MAX: usize = 64 * 1024;
-/// What the inbox can grow to, as receiving stops only after what the kernel has in its buffers.
-const INBOX_BOUND: usize = INBOX_MAX + super::BUFFERS as usize * super::BUFFER_SIZE as usize;
 /// Bytes of a lingering client that are dropped before it is cut off.
 const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// What a connection is doing.
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// There is none.
-    Vacant,
-    /// Accepted beyond `MaxConnections`; not looked at until another ends.
-    Queued,
-    /// Between requests, or before the first.
-    Idle,
-    /// A future of the pool serves it.
-    Busy(usize),
-    /// Done; something is still being sent. Then it is closed, or lingers.
-    Leaving { linger: bool },
-    /// Half-closed; what the client still sends is dropped, until then and up to so many bytes.
-    Lingering { until: Instant, bytes: usize },
-    /// Closed; the last operation on it has yet to end.
-    Closing,
-}
-
-/// A connection; its place in the table is its handle's number.
-struct Slot {
-    state: State,
-    conn: Conn,
-    /// When waiting becomes too long.
-    deadline: Option<Instant>,
-    /// The earliest entry of this place in the deadlines.
-    queued_due: Option<Instant>,
-    /// A send is under way.
-    sending: bool,
-    /// What is sent after it; empty unless one is under way.
-    behind: Vec<u8>,
-    /// A wait for the socket to take more is under way.
-    polling: bool,
-    /// The future waits for input.
-    filling: bool,
-    /// The client has sent its last byte.
-    ended: bool,
-}
-
-impl Slot {
-    fn vacant() -> Slot {
-        let nobody = Conn::new(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-        let (state, behind) = (State::Vacant, Vec::new());
-        let (deadline, queued_due) = (None, None);
-        Slot {
-            state,
-            conn: nobody,
-            deadline,
-            queued_due,
-            sending: false,
-            behind,
-            polling: false,
-            filling: false,
-            ended: false,
-        }
-    }
-}
 
 /// Something that happened to a descriptor that is no connection.
 pub(super) enum Outside {
@@ -585,37 +523,4 @@ enum Wants {
     Flush,
     /// Nothing: it has left its connection.
     Leave(Conn, io::Result<Next>),
-}
-
-/// Puts received bytes into the mail of the connection's future; an idle connection gets one.
-fn deliver(slot: &mut Slot, tasks: &mut Tasks<'_>, idle: &mut u64, bytes: &[u8]) {
-    if bytes.is_empty() {
-        return;
-    }
-    let started = matches!(slot.state, State::Idle);
-    if started {
-        *idle -= 1;
-        slot.state = State::Busy(tasks.take());
-        slot.filling = true;
-    }
-    if let State::Busy(task) = slot.state {
-        with_mail(tasks.mail(task), |mail| {
-            if started {
-                mail.job = Some(slot.conn);
-                mail.behind = slot.behind.len();
-            }
-            mail.inbox.extend_from_slice(bytes);
-            debug_assert!(mail.inbox.len() <= INBOX_BOUND, "receiving was not stopped");
-        });
-    }
-}
-
-/// The client's address; `None` when it is not connected any more.
-fn peer(socket: RawFd) -> Option<SocketAddr> {
-    let address: SockaddrStorage = getpeername(socket).ok()?;
-    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-        (Some(v4), _) => Some(SocketAddrV4::from(*v4).into()),
-        (_, Some(v6)) => Some(SocketAddrV6::from(*v6).into()),
-        _ => None,
-    }
 }

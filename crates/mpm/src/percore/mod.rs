@@ -26,6 +26,7 @@ mod connections;
 mod deadlines;
 mod driver;
 mod epoll;
+mod slot;
 mod tasks;
 #[cfg(test)]
 mod tests;
