@@ -91,8 +91,9 @@ enum Head {
 /// that sends nothing at all is left without a word, as are heads that end in the middle.
 async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &mut Request) -> io::Result<Head> {
     let by = host.turn().now + site.timeout;
+    request.head.clear();
     loop {
-        match request.head.parse(io.received(), &site.limits) {
+        match request.head.parse_more(io.received(), &site.limits) {
             Ok(Some(length)) => {
                 request.bytes.extend_from_slice(&io.received()[..length]);
                 io.consume(length);
@@ -143,7 +144,10 @@ async fn read_body(
     let mut decoder = BodyDecoder::new(length);
     let mut discarded = 0;
     loop {
-        let Ok(step) = decoder.decode(io.received()) else { return Ok(Some(Status::BAD_REQUEST)) };
+        let step = match decoder.decode(io.received()) {
+            Ok(step) => step,
+            Err(error) => return Ok(Some(error.status())),
+        };
         discarded += step.payload.len() as u64;
         io.consume(step.consumed);
         if step.done {
