@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -20,7 +20,9 @@ use manifold_http::{Method, Status};
 /// A site of three pages: `/` in memory, `/large` (above what is copied), `/file` on disk.
 fn site() -> Site {
     let mut phases = Phases::new();
-    let file = std::env::temp_dir().join(format!("manifold-engine-serve-{}", std::process::id()));
+    static SITES: AtomicUsize = AtomicUsize::new(0);
+    let unique = format!("{}-{}", std::process::id(), SITES.fetch_add(1, Ordering::Relaxed));
+    let file = std::env::temp_dir().join(format!("manifold-engine-serve-{unique}"));
     std::fs::write(&file, vec![b'f'; 10_000]).unwrap();
     let opened = Arc::new(std::fs::File::open(&file).unwrap());
     std::fs::remove_file(file).unwrap();
@@ -144,7 +146,8 @@ fn refusals() {
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n", 413),
-        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
         (&format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(9000)), 414),
         (&format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(9000)), 431),
     ] {
