@@ -10,6 +10,9 @@ use crate::results::{Cell, Mark, Results};
 use crate::target::{Family, Model};
 use crate::text;
 
+/// Fewer rounds never tell two targets apart.
+const ROUNDS_TO_COMPARE: usize = 3;
+
 /// What the report says first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Answer {
@@ -41,16 +44,17 @@ impl Point {
 /// Reads the answer off the results.
 pub fn answer(results: &Results) -> Answer {
     let view = View { results, cells: Cells::new(&results.experiment, &results.cells) };
-    let points = [
+    // What fewer rounds cannot tell apart, no sentence compares.
+    let compared = results.experiment.rounds as usize >= ROUNDS_TO_COMPARE;
+    let comparisons = [
         view.other_mode(),
         view.namesakes(),
         view.choice(Family::Manifold, "Your choice among the models Apache has"),
         view.choice(Family::Apache2, "The same choice on apache2 itself"),
-        view.memory(),
-        view.speed(),
         view.not_distinguishable(),
     ];
-    Answer { headline: view.headline(), points: points.into_iter().flatten().collect(), limits: view.limits() }
+    let points = comparisons.into_iter().filter(|_| compared).chain([view.memory(), view.speed()]).flatten().collect();
+    Answer { headline: view.headline(), points, limits: view.limits() }
 }
 
 struct View<'r> {
@@ -106,7 +110,7 @@ impl View<'_> {
         let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
         let (leaders, next) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
         let (best, cost) = *leaders.first()?;
-        if best_rounds(&ranking) < 3 {
+        if best_rounds(&ranking) < ROUNDS_TO_COMPARE {
             return Some(format!(
                 "{} has the lowest CPU a request, {}, but {} too few to tell targets apart: use --rounds 5.",
                 capital(self.label(best)),
@@ -314,7 +318,16 @@ impl View<'_> {
                 self.label(most),
                 text::number(high.estimate)
             );
-            Point::new("Memory", said, Vec::new())
+            let unread: Vec<&str> = (0..self.results.targets.len())
+                .filter(|&target| ranking.iter().all(|&(ranked, _)| ranked != target))
+                .map(|target| self.label(target))
+                .collect();
+            let unread = if unread.is_empty() {
+                Vec::new()
+            } else {
+                vec![format!("Not read in time, and so not compared: {}.", text::list(&unread))]
+            };
+            Point::new("Memory", said, unread)
         })
     }
 
@@ -352,9 +365,6 @@ impl View<'_> {
         for &keep_alive in self.results.experiment.keep_alive.iter().rev() {
             let loads = self.loads(keep_alive);
             let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
-            if best_rounds(&ranking) < 3 {
-                continue; // the headline has said that nothing is told apart
-            }
             let pairs: Vec<String> = ranking
                 .windows(2)
                 .filter_map(|pair| {
@@ -604,6 +614,18 @@ mod tests {
         has(&answer(&results).headline, &["percore has the lowest CPU a request, 2.0 µs, but 2 rounds are too few"]);
         results.cells.clear();
         has(&answer(&results).headline, &["No cell could be measured"]);
+    }
+
+    #[test]
+    fn memory_that_could_not_be_read_is_said() {
+        let mut results = fixture::clear_winner();
+        for cell in results.cells.iter_mut().filter(|cell| cell.target == 4) {
+            cell.pss_kib = None;
+        }
+        has(
+            &point(&answer(&results), "Memory"),
+            &["apache2 worker holds 50.0 MiB, the most", "Not read in time, and so not compared: apache2 prefork."],
+        );
     }
 
     #[test]
