@@ -1,8 +1,9 @@
 //! A client of a few lines over a plain socket, for what real clients cannot be told to do: pipelining, reading slowly,
 //! staying idle.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -35,10 +36,18 @@ impl Client {
     /// # Errors
     /// The socket's.
     pub fn connect(port: u16) -> Result<Client> {
-        let socket = TcpStream::connect(("127.0.0.1", port))?;
+        let socket = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { socket, received: Vec::new() })
+    }
+
+    /// Whether a port of loopback refuses connections. One that neither refuses nor accepts within a second, as a full
+    /// queue does, does not refuse.
+    pub fn is_refused(port: u16) -> bool {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let connected = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+        connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
     }
 
     /// The client's own port.

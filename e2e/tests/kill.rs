@@ -110,13 +110,29 @@ fn graceful_stop_loses_no_request_in_flight() {
         let children = server.children().unwrap();
         let output = server.control("graceful-stop").unwrap();
         assert!(output.status.success(), "{}: {output:?}", mpm.name());
-        until("the listener to close", || Client::connect(server.port).is_err().then_some(())).unwrap();
         let content = LARGE.bytes();
         for (mut client, _) in downloads {
             assert!(client.response().unwrap().body == content, "{}", mpm.name());
+            // This client was not told that the connection ends, so its next request may be on its way already.
+            let last = client.get("/page.html").unwrap();
+            assert_eq!((last.status, last.field("connection")), (200, Some("close")), "{}", mpm.name());
             client.closed().unwrap();
         }
         assert!(server.wait().unwrap().success(), "{}: {}", mpm.name(), server.words());
         until("the children to end", || children.iter().all(|child| !child.is_alive()).then_some(())).unwrap();
+    }
+}
+
+/// Others can take over an address only when it is free, and a balancer turns elsewhere only when it is refused.
+#[test]
+fn graceful_stop_refuses_new_connections_at_once() {
+    for mpm in Mpm::ALL {
+        let mut server = Server::start(mpm, several(mpm)).unwrap();
+        let mut downloads = downloads(&server, 1);
+        assert!(server.control("graceful-stop").unwrap().status.success(), "{}", mpm.name());
+        let what = format!("{} to refuse connections", mpm.name());
+        until(&what, || Client::is_refused(server.port).then_some(())).unwrap();
+        assert!(downloads[0].0.response().unwrap().body == LARGE.bytes(), "{}", mpm.name());
+        assert!(server.wait().unwrap().success(), "{}: {}", mpm.name(), server.words());
     }
 }
