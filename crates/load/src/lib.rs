@@ -1,13 +1,14 @@
 //! The load generator: a fixed set of connections kept busy in a closed loop, measured honestly.
 //!
 //! [`plan`] says what to send, [`connection`] is the state of one connection (bytes in, progress out), [`run`] drives a set of them in one
-//! thread and tells a [`run::Observer`] what happened. Two front ends stand on it: [`ab`], which behaves as ApacheBench does, and
+//! thread and tells a [`outcome::Observer`] what happened. Two front ends stand on it: [`ab`], which behaves as ApacheBench does, and
 //! [`native`], which the laboratory runs in a process of its own and which writes a [`report::Report`].
 #![forbid(unsafe_code)]
 
 pub mod ab;
 pub mod connection;
 pub mod native;
+pub mod outcome;
 pub mod plan;
 mod poller;
 pub mod report;

@@ -5,15 +5,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use manifold_http::ResponseHead;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, sockopt};
 
-use crate::connection::{Connection, End, Exchange, KnownHead, Progress, Reading};
+use crate::connection::{Connection, End, KnownHead, Progress, Reading};
+use crate::outcome::{Clock, Ended, Failure, Observer, Outcome, Verdict, nanoseconds};
 use crate::plan::{Plan, Tickets, Timeout};
 use crate::poller::{Event, Poller};
 
@@ -23,115 +22,6 @@ const READ_BYTES: usize = 64 * 1024;
 const SWEEP: Duration = Duration::from_millis(100);
 /// The token of the descriptor that interrupts the run.
 const INTERRUPT: u64 = u64::MAX;
-
-/// Is told what happens, as it happens.
-pub trait Observer {
-    /// Whether [`Exchange::wrote`] is wanted; it costs a look at the clock a request.
-    const TIMES_WRITING: bool;
-
-    /// A response head came; `received` begins with it and holds what came with it.
-    fn head(&mut self, _received: &[u8], _head: &ResponseHead) {}
-
-    /// The warm-up is over: the measured window begins at `now`.
-    fn window_opens(&mut self, _now: u64) {}
-
-    /// A connection stands after `nanoseconds`.
-    fn opened(&mut self, _nanoseconds: u64) {}
-
-    /// An answer is complete. `Break` ends the run.
-    fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()>;
-
-    /// A request ended without a complete answer.
-    fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict;
-}
-
-/// Why a request has no complete answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Connecting failed.
-    Connect(Errno),
-    /// Reading failed.
-    Receive(Errno),
-    /// Writing failed.
-    Write(Errno),
-    /// The time for one request was up.
-    Timeout,
-    /// The stream ended before the answer did.
-    Truncated,
-    /// The stream ended without a byte of an answer, on a fresh connection.
-    NoAnswer,
-    /// The stream ended without a byte of an answer, on a connection the server had kept.
-    ClosedReused,
-    /// What came is no HTTP answer.
-    Malformed,
-}
-
-/// What becomes of a failed request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It counts; the connection goes on with another one.
-    Count,
-    /// It is sent again on a new connection and counts once only.
-    Retry,
-    /// The run ends.
-    Abort,
-}
-
-/// Why the loop ended.
-#[derive(Debug)]
-pub enum Ended {
-    /// All requests are over.
-    Requests,
-    /// The time is over.
-    Duration,
-    /// The interrupting descriptor became readable.
-    Interrupted,
-    /// The observer ended it.
-    Observer,
-    /// Nothing happened for [`Timeout::Silence`].
-    Silence,
-    /// The operating system refused something the loop cannot do without.
-    System(io::Error),
-}
-
-/// What is left when the loop has ended.
-#[derive(Debug)]
-pub struct Outcome<O> {
-    /// The observer with everything it was told.
-    pub observer: O,
-    /// Why the loop ended.
-    pub ended: Ended,
-    /// When, in nanoseconds since the beginning of the run.
-    pub ended_at: u64,
-    /// How long requests that were under way had been waiting, nanoseconds each.
-    pub unfinished: Vec<u64>,
-    /// Connections that never received an answer.
-    pub unserved: u64,
-}
-
-/// Nanoseconds since the beginning of the run.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    epoch: Instant,
-}
-
-impl Clock {
-    /// A clock that shows 0 at `epoch`.
-    pub fn since(epoch: Instant) -> Clock {
-        Clock { epoch }
-    }
-
-    /// Now.
-    #[inline]
-    pub fn now(&self) -> u64 {
-        nanoseconds(self.epoch.elapsed())
-    }
-}
-
-/// As nanoseconds; more than 584 years stay 584 years.
-pub fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// Runs `connections` connections of `plan` until it ends.
 pub fn drive<O: Observer>(

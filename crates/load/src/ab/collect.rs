@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::distribution::Distribution;
 use crate::connection::Exchange;
-use crate::run::{Failure, Observer, Verdict};
+use crate::outcome::{Failure, Observer, Verdict};
 
 /// After this many connections that could not be made the run is given up.
 const CONNECT_FAILURES_MAX: u64 = 10;

@@ -22,8 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::tz::TimeZone;
 use manifold_sys::signal::{Signal, Signals};
 
+use crate::outcome::{Clock, Ended, Outcome};
 use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
-use crate::run::{Clock, Ended, Outcome, drive};
+use crate::run::drive;
 use args::{Exit, Options};
 use collect::{Collector, Rules};
 use report::{Figures, Shown};

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::args::{ExpectLength, Options};
 use super::record::{INTERVAL, Latencies, Recorder, ThreadUse};
+use crate::outcome::{Ended, Outcome};
 use crate::report::{
     Buckets, Bytes, Config, Connect, Errors, Flag, Generator, Report, SCHEMA, Series, StatusClasses, Summary,
     Unfinished,
 };
-use crate::run::{Ended, Outcome};
 
 /// From this share of its wall time on a thread counts as busy all the time.
 const SATURATED_SHARE: f64 = 0.95;

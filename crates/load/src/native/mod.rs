@@ -17,9 +17,10 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
+use crate::outcome::{Clock, Outcome};
 use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
-use crate::run::{Clock, Outcome, drive};
+use crate::run::drive;
 use args::{Command, Options};
 use assemble::ThreadResult;
 use record::{Expectation, Recorder, ThreadUse};

@@ -10,8 +10,8 @@ use nix::sys::time::TimeValLike;
 
 use super::args::ExpectLength;
 use crate::connection::Exchange;
+use crate::outcome::{Failure, Observer, Verdict};
 use crate::report::{Bytes, Errors, StatusClasses};
-use crate::run::{Failure, Observer, Verdict};
 
 /// Significant digits of the latency histograms: a percentile is off by less than 0.1 %.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
