@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -37,12 +37,15 @@ enum Which {
     Ours,
 }
 
-fn ab(which: Which, arguments: &[String]) -> Output {
-    let mut command = match which {
+fn command(which: Which) -> Command {
+    match which {
         Which::Original => Command::new(ORIGINAL),
         Which::Ours => binary::command(["ab"]),
-    };
-    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+fn ab(which: Which, arguments: &[String]) -> Output {
+    command(which).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 fn words(line: &str) -> Vec<String> {
@@ -302,6 +305,40 @@ fn a_silent_server_ends_both() {
     assert_eq!(theirs, ours);
 }
 
+/// An interrupted run shows what it has, with exit status 1.
+#[test]
+fn an_interrupted_run_shows_its_report() {
+    if !comparable() {
+        return;
+    }
+    let [theirs, ours] = [Which::Original, Which::Ours].map(|which| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let mut command = command(which);
+        let mut child = command.args(["-n", "10", &url]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        for number in 0..4 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let request = read_request(&mut stream);
+            assert!(!request.is_empty());
+            if number == 3 {
+                // Three requests are done and the fourth waits.
+                let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+                let mut text = Vec::new();
+                child.stdout.take().unwrap().read_to_end(&mut text).unwrap();
+                let status = child.wait().unwrap();
+                let lines = report(&Output { status, stdout: text, stderr: Vec::new() });
+                let lines = lines.into_iter().filter(|line| !line.starts_with("Server Port")).collect::<Vec<_>>();
+                return (status.code(), lines);
+            }
+            stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        }
+        unreachable!("the loop returns with its last request");
+    });
+    assert_eq!(theirs, ours);
+    assert!(ours.1.contains(&"Complete requests:      3".to_owned()), "{ours:?}");
+}
+
 /// The very bytes of the request.
 #[test]
 fn requests_agree() {
@@ -349,21 +386,27 @@ fn captured(which: Which, arguments: &[String]) -> String {
     let arguments = [arguments.to_vec(), vec![format!("http://{address}/x?y=1")]].concat();
     let answering = std::thread::Builder::new().spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut request = Vec::new();
-        let mut buffer = [0; 4096];
-        while !complete(&request) {
-            let read = stream.read(&mut buffer).unwrap();
-            assert!(read > 0, "closed early after {request:?}");
-            request.extend_from_slice(&buffer[..read]);
-        }
+        let request = read_request(&mut stream);
         stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-        String::from_utf8(request).unwrap()
+        request
     });
     let status = ab(which, &arguments).status;
     let request = answering.unwrap().join().unwrap();
     assert_eq!(status.code(), Some(0), "{arguments:?}");
     request.replace(&address, "ADDRESS")
+}
+
+/// One request with its body.
+fn read_request(stream: &mut TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    while !complete(&request) {
+        let read = stream.read(&mut buffer).unwrap();
+        assert!(read > 0, "closed early after {request:?}");
+        request.extend_from_slice(&buffer[..read]);
+    }
+    String::from_utf8(request).unwrap()
 }
 
 /// Head and stated body are there.

@@ -214,7 +214,7 @@ fn warn_of_waiting(ages: &[u64], longest_us: u64) {
     if oldest_us > STALLED_US.max(longest_us) {
         let seconds = oldest_us as f64 / 1e6;
         tell(&format!(
-            "Warning: {} requests were without an answer at the end, the oldest after {seconds:.1} seconds\n",
+            "Warning: requests without an answer at the end: {}, the oldest after {seconds:.1} seconds\n",
             ages.len()
         ));
     }
