@@ -252,7 +252,13 @@ impl View<'_> {
         if let Some(memory) = self.top_memory(&models) {
             said.push(memory);
         }
-        Some(Point::new(&format!("{title}: {}", name(chosen)), "", said))
+        let why = match complete.len() {
+            0 => "None of them answered every connection.",
+            1 => "It alone left no connection without an answer.",
+            n if n < models.len() => "Of those that left no connection without an answer, it is to be preferred.",
+            _ => "",
+        };
+        Some(Point::new(&format!("{title}: {}", name(chosen)), why, said))
     }
 
     /// How many connections a target left without any answer in most rounds of some load, and in which.
@@ -393,7 +399,20 @@ impl View<'_> {
         if let Some(why) = &self.results.ended_early {
             limits.push(format!("The run was ended early: {why}."));
         }
-        let (saturated, all) = self.cells.count(Mark::GeneratorSaturated);
+        let (disturbed, all) = self.cells.count(Mark::Disturbed);
+        if disturbed > 0 {
+            let advice = if 4 * disturbed > all {
+                " The machine was not quiet: ratios hold better than figures, and a run with nothing beside it tells more."
+            } else {
+                ""
+            };
+            limits.push(format!(
+                "Something else used more than a tenth of a processor in {} of {}.{advice}",
+                text::grouped(disturbed as i64),
+                text::counted(all, "cell")
+            ));
+        }
+        let (saturated, _) = self.cells.count(Mark::GeneratorSaturated);
         if saturated > 0 {
             limits.push(format!(
                 "The generator was saturated in {} of {}: requests a second are lower bounds there, and latency contains waiting \
@@ -434,14 +453,6 @@ impl View<'_> {
                 let who = if every { "of every target".to_owned() } else { text::list(&who) };
                 limits.push(format!("In {} of {} {what}: {who}.", count, text::counted(all, "cell")));
             }
-        }
-        let (disturbed, _) = self.cells.count(Mark::Disturbed);
-        if disturbed > 0 {
-            limits.push(format!(
-                "Something else on the machine used more than a tenth of a processor in {} of {}.",
-                disturbed,
-                text::counted(all, "cell")
-            ));
         }
         if self.results.environment.cores.shared() {
             limits.push(
@@ -558,7 +569,12 @@ mod tests {
         let got = answer(&results);
         has(
             &point(&got, "Your choice"),
-            &[": event.", "without any answer within a cell: prefork 744 of 1000", "as much as prefork"],
+            &[
+                ": event.",
+                "without any answer within a cell: prefork 744 of 1000",
+                "Of those that left no connection without an answer",
+                "as much as prefork",
+            ],
         );
         assert!(
             got.limits.iter().any(|l| l.contains("some connections got no answer at all: manifold prefork")),
@@ -574,6 +590,15 @@ mod tests {
         let got = answer(&results);
         has(&got.limits[0], &["saturated in 120 of 240 cells", "lower bounds"]);
         has(&point(&got, "Requests a second"), &["with at least"]);
+    }
+
+    #[test]
+    fn a_busy_machine_is_said_first() {
+        let mut results = fixture::clear_winner();
+        fixture::mark(&mut results, Mark::Disturbed, |cell| cell.round == 0);
+        has(&answer(&results).limits[0], &["in 48 of 240 cells."]);
+        fixture::mark(&mut results, Mark::Disturbed, |cell| cell.round == 1);
+        has(&answer(&results).limits[0], &["in 96 of 240 cells. The machine was not quiet"]);
     }
 
     #[test]
