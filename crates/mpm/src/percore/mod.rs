@@ -167,6 +167,8 @@ impl<'a, D: Driver> Core<'a, D> {
                 log::error!(target: "mpm_percore", "accept failed with {open} connections: {error}; it goes on when one ends");
                 self.exhausted_with = Some(open);
             }
+            // The parent has shut the socket for good: the whole server ends.
+            Err(error) if error.raw_os_error() == Some(Errno::EINVAL as i32) => self.drain(),
             // The connection is gone again, or accepting was stopped.
             Err(_) => {}
         }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -10,6 +11,8 @@ use std::time::Duration;
 use manifold_engine::phases::{Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Content, Request, Resource};
 use manifold_engine::site::Site;
+
+use nix::sys::socket::shutdown;
 
 use super::*;
 use crate::generation::Generation;
@@ -28,6 +31,8 @@ enum On {
 /// A core that serves until `connections` were accepted and the last is gone.
 struct Server {
     address: SocketAddr,
+    /// The parent's side of the listening socket.
+    listener: TcpListener,
     scoreboard: Scoreboard,
     thread: JoinHandle<u8>,
 }
@@ -70,6 +75,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> 
     let scoreboard = Scoreboard::new(1, 1).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let parents = listener.try_clone().unwrap();
     let generation = Generation {
         number: 1,
         limits,
@@ -88,7 +94,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> 
         }
     };
     let thread = Builder::new().name(format!("core on {on:?}")).spawn(body).unwrap();
-    Some(Server { address, scoreboard, thread })
+    Some(Server { address, listener: parents, scoreboard, thread })
 }
 
 /// `/` is a short text, `/large` a file, `/memory` as much memory.
@@ -184,6 +190,19 @@ fn a_draining_core_answers_once_more_and_ends() {
         ask(&last, GET);
         let (head, _) = ask(&kept, GET);
         assert!(head.contains("Connection: close"), "{head}");
+        assert_ended(&kept);
+    });
+}
+
+#[test]
+fn a_core_whose_listener_was_shut_drains() {
+    let unlimited = |_: &mut Site, limits: &mut Limits| limits.max_connections_per_child = 0;
+    check(1, unlimited, |server| {
+        let kept = server.connect();
+        ask(&kept, GET);
+        shutdown(server.listener.as_raw_fd(), nix::sys::socket::Shutdown::Both).unwrap();
+        // However many requests it takes until the core has noticed.
+        while !ask(&kept, GET).0.contains("Connection: close") {}
         assert_ended(&kept);
     });
 }
