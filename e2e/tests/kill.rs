@@ -105,7 +105,7 @@ fn stop_ends_every_process_at_once() {
 #[test]
 fn graceful_stop_loses_no_request_in_flight() {
     for mpm in Mpm::ALL {
-        let mut server = Server::start(mpm, several(mpm)).unwrap();
+        let mut server = Server::start(mpm, &format!("{}\nKeepAliveTimeout 30", several(mpm))).unwrap();
         let downloads = downloads(&server, 4);
         let children = server.children().unwrap();
         let output = server.control("graceful-stop").unwrap();
@@ -114,7 +114,7 @@ fn graceful_stop_loses_no_request_in_flight() {
         for (mut client, _) in downloads {
             assert!(client.response().unwrap().body == content, "{}", mpm.name());
             // This client was not told that the connection ends, so its next request may be on its way already.
-            let last = client.get("/page.html").unwrap();
+            let last = client.get("/page.html").expect(mpm.name());
             assert_eq!((last.status, last.field("connection")), (200, Some("close")), "{}", mpm.name());
             client.closed().unwrap();
         }

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: runs the targets of fuzz/ for a while each. Coverage feedback needs no nightly compiler: the
-//! flags below are what cargo-fuzz passes, without the address sanitizer, which has little to find in safe code.
+//! `cargo xtask fuzz`: runs the targets of fuzz/ for a while each. How they are instrumented is said in that folder's
+//! own .cargo/config.toml, which cargo reads when it runs there.
 
 use std::fs;
 
@@ -7,11 +7,6 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::run::{Run, root, target_dir};
-
-/// Has LLVM count which edges run and what is compared with what, for libFuzzer.
-const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions";
 
 /// Seconds a target runs when nothing else is said: enough to replay the seeds and to mutate each a little.
 const SECONDS: u32 = 10;
@@ -40,12 +35,8 @@ pub fn main(arguments: &[String]) -> Result<()> {
     let folder = target_dir().join("fuzz");
     let folder = folder.to_string_lossy();
     let host = host()?;
-    // With `--target` the flags are not for build scripts and macros.
-    Run::cargo("build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target")
-        .args([&host])
-        .env("CARGO_TARGET_DIR", &folder)
-        .env("RUSTFLAGS", FLAGS)
-        .show()?;
+    let build = Run::cargo("build --quiet --release --locked").current_dir(&root().join("fuzz"));
+    build.env("CARGO_TARGET_DIR", &folder).show()?;
     for target in &targets {
         fuzz(target, &format!("{folder}/{host}/release/{target}"), seconds)?;
     }

@@ -29,6 +29,7 @@ pub struct Run {
     program: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    directory: PathBuf,
 }
 
 impl Run {
@@ -38,6 +39,7 @@ impl Run {
             program: program.to_string(),
             arguments: arguments.into_iter().map(|argument| argument.as_ref().to_string()).collect(),
             environment: Vec::new(),
+            directory: root().to_path_buf(),
         }
     }
 
@@ -55,6 +57,12 @@ impl Run {
     /// Sets a variable for the program alone.
     pub fn env(mut self, name: &str, value: &str) -> Run {
         self.environment.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// Runs in another folder.
+    pub fn current_dir(mut self, directory: &Path) -> Run {
+        self.directory = directory.to_path_buf();
         self
     }
 
@@ -91,6 +99,11 @@ impl Run {
     /// The command as one would type it.
     fn line(&self) -> String {
         let mut line = String::new();
+        if let Ok(folder) = self.directory.strip_prefix(root())
+            && folder != Path::new("")
+        {
+            let _ = write!(line, "cd {} && ", folder.display());
+        }
         for (name, value) in &self.environment {
             let _ = write!(line, "{name}={} ", quoted(value));
         }
@@ -106,7 +119,7 @@ impl Run {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).current_dir(root()).stdin(Stdio::null());
+        command.args(&self.arguments).current_dir(&self.directory).stdin(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
