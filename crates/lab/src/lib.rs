@@ -16,6 +16,7 @@ mod figures;
 mod fixture;
 mod generator;
 mod interrupt;
+mod limits;
 mod output;
 mod plot;
 mod proc;

@@ -2,13 +2,13 @@
 //!
 //! The figure that decides is CPU time a request: it is the server's own, also where the generator sets the pace.
 
-use manifold_stats::{Interval, Verdict, attainable_level};
+use manifold_stats::{Interval, Verdict};
 
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
 use crate::results::{Cell, Mark, Results};
 use crate::target::{Family, Model};
-use crate::text;
+use crate::{limits, text};
 
 /// Fewer rounds never tell two targets apart.
 const ROUNDS_TO_COMPARE: usize = 3;
@@ -54,7 +54,7 @@ pub fn answer(results: &Results) -> Answer {
         view.not_distinguishable(),
     ];
     let points = comparisons.into_iter().filter(|_| compared).chain([view.memory(), view.speed()]).flatten().collect();
-    Answer { headline: view.headline(), points, limits: view.limits() }
+    Answer { headline: view.headline(), points, limits: limits::limits(results) }
 }
 
 struct View<'r> {
@@ -392,86 +392,6 @@ impl View<'_> {
         (!sentences.is_empty())
             .then(|| Point::new("Not told apart", "By CPU a request these neighbours cannot be ordered:", sentences))
     }
-
-    fn limits(&self) -> Vec<String> {
-        let mut limits = Vec::new();
-        let rounds = self.results.experiment.rounds as usize;
-        if let Some(why) = &self.results.ended_early {
-            limits.push(format!("The run was ended early: {why}."));
-        }
-        let (disturbed, all) = self.cells.count(Mark::Disturbed);
-        if disturbed > 0 {
-            let advice = if 4 * disturbed > all {
-                " The machine was not quiet: ratios hold better than figures, and a run with nothing beside it tells more."
-            } else {
-                ""
-            };
-            limits.push(format!(
-                "Something else used more than a tenth of a processor in {} of {}.{advice}",
-                text::grouped(disturbed as i64),
-                text::counted(all, "cell")
-            ));
-        }
-        let (saturated, _) = self.cells.count(Mark::GeneratorSaturated);
-        if saturated > 0 {
-            limits.push(format!(
-                "The generator was saturated in {} of {}: requests a second are lower bounds there, and latency contains waiting \
-                 in the generator. CPU a request and memory are the server's own and stand.",
-                text::grouped(saturated as i64),
-                text::counted(all, "cell")
-            ));
-        }
-        for (mark, what) in [
-            (Mark::NothingCompleted, "Nothing was answered"),
-            (Mark::WrongStatus, "Wrong status codes came"),
-            (Mark::WrongLength, "Answers of a wrong length came"),
-            (Mark::PortsExhausted, "Local ports ran out"),
-            (Mark::DescriptorsExhausted, "File descriptors ran out"),
-        ] {
-            let (count, _) = self.cells.count(mark);
-            if count > 0 {
-                limits.push(format!(
-                    "{what} in {} of {}; these are left out of every figure.",
-                    count,
-                    text::counted(all, "cell")
-                ));
-            }
-        }
-        for (mark, what) in [
-            (Mark::Errors, "some requests failed"),
-            (Mark::Unserved, "some connections got no answer at all"),
-            (Mark::Stalled, "requests were stuck at the end"),
-            (Mark::TooShort, "there were fewer than two answers a connection"),
-        ] {
-            let who: Vec<&str> = (0..self.results.targets.len())
-                .filter(|&t| self.results.cells.iter().any(|cell| cell.target == t && cell.marks.contains(&mark)))
-                .map(|t| self.label(t))
-                .collect();
-            if !who.is_empty() {
-                let (count, _) = self.cells.count(mark);
-                let every = who.len() == self.results.targets.len() && who.len() > 2;
-                let who = if every { "of every target".to_owned() } else { text::list(&who) };
-                limits.push(format!("In {} of {} {what}: {who}.", count, text::counted(all, "cell")));
-            }
-        }
-        if self.results.environment.cores.shared() {
-            limits.push(
-                "There is one processor: server and generator shared it, and every figure contains the other's load."
-                    .to_owned(),
-            );
-        }
-        if rounds < 6 {
-            limits.push(format!(
-                "With {} an interval is the range of the rounds; it holds the true median in {} % of runs at best.",
-                text::counted(rounds, "round"),
-                text::number(attainable_level(rounds) * 100.0)
-            ));
-        }
-        for missing in &self.results.missing {
-            limits.push(format!("{} is not in this run: {}.", capital(&missing.label), missing.reason));
-        }
-        limits
-    }
 }
 
 /// Rounds behind the best-measured target.
@@ -485,7 +405,7 @@ pub fn mode(keep_alive: bool) -> &'static str {
 }
 
 /// With a capital first letter, except for nginx, which has none.
-fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     if text.starts_with("nginx") {
         return text.to_owned();
     }
