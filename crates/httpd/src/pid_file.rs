@@ -1,44 +1,52 @@
 //! `PidFile`: which process is the server, for `-k`.
+//!
+//! A server holds a lock on its file as long as it runs. An id alone would not do: after a crash it may by now belong to
+//! any other process.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use manifold_sys::signal;
 
 use crate::config::reason;
 
+/// A process id, its line end, and room to see that there is more.
+const PID_BYTES_MAX: u64 = 64;
+
 /// What a `PidFile` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
     /// There is no file.
     NoFile,
-    /// The process that it names is gone.
+    /// The process that it names is gone, or is no server of ours.
     Stale(i32),
-    /// The process is there.
+    /// The server is there.
     Yes(i32),
 }
 
-/// Reads the file and looks for the process.
+/// Reads the file and looks for the server.
 ///
 /// # Errors
 /// When the file cannot be read or holds no process id, in Apache's words.
 pub(crate) fn running(path: &Path) -> Result<Running, String> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let corrupt = |why: String| {
+        let what = format!("AH00058: Error retrieving pid file {}{why}", path.display());
+        format!("{what}\nAH00059: Remove it before continuing if it is corrupted.")
+    };
+    let mut file = match File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Running::NoFile),
-        Err(error) => {
-            let corrupt = format!("AH00058: Error retrieving pid file {}: {}", path.display(), reason(&error));
-            return Err(format!("{corrupt}\nAH00059: Remove it before continuing if it is corrupted."));
-        }
+        Err(error) => return Err(corrupt(format!(": {}", reason(&error)))),
     };
-    let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 1) else {
-        let corrupt = format!("AH00058: Error retrieving pid file {}", path.display());
-        return Err(format!("{corrupt}\nAH00059: Remove it before continuing if it is corrupted."));
-    };
-    // The id may be this very process' (in a container every server is process 7, say): then the file is an old one.
-    let is_other = u32::try_from(pid).is_ok_and(|pid| pid != std::process::id());
-    Ok(if is_other && signal::exists(pid) { Running::Yes(pid) } else { Running::Stale(pid) })
+    let mut text = String::new();
+    let read = (&mut file).take(PID_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| corrupt(format!(": {}", reason(&error))))?;
+    let pid = text.trim().parse().ok().filter(|pid| *pid > 1).ok_or_else(|| corrupt(String::new()))?;
+    // A lock that can be had is held by nobody; it is given back when the file is closed. Where a file system has no
+    // locks, the id has to do.
+    let is_held = file.try_lock().is_err();
+    Ok(if is_held && signal::exists(pid) { Running::Yes(pid) } else { Running::Stale(pid) })
 }
 
 /// A file that will hold this process' id. It is made early, while there is someone to tell about a failure, and takes its
@@ -61,6 +69,8 @@ impl PidFile {
         temporary.push(format!(".{}", std::process::id()));
         let temporary = PathBuf::from(temporary);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
+        // A file system without locks has none to break; the id has to do there.
+        let _unsupported = file.try_lock();
         Ok(PidFile { file, temporary, path: path.to_owned(), placed: false })
     }
 
@@ -99,21 +109,23 @@ mod tests {
         assert_eq!(running(&path), Ok(Running::NoFile));
         file.place().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
-        assert_eq!(running(&path), Ok(Running::Stale(std::process::id() as i32)));
+        assert_eq!(running(&path), Ok(Running::Yes(std::process::id() as i32)));
         drop(file);
         assert_eq!(running(&path), Ok(Running::NoFile));
     }
 
     #[test]
-    fn what_a_pid_file_says() {
+    fn an_id_without_a_lock_is_not_a_server() {
         let path = scratch("text");
         let parent = std::os::unix::process::parent_id() as i32;
-        for (text, expected) in [
-            (format!("{parent}\n"), Some(Running::Yes(parent))),
+        let cases = [
+            (format!("{parent}\n"), Some(Running::Stale(parent))),
             ("x".into(), None),
+            ("".into(), None),
             ("0".into(), None),
             ("-5".into(), None),
-        ] {
+        ];
+        for (text, expected) in cases {
             fs::write(&path, &text).unwrap();
             assert_eq!(running(&path).ok(), expected, "{text}");
         }
