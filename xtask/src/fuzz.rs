@@ -40,7 +40,6 @@ pub fn main(arguments: &[String]) -> Result<()> {
     for target in &targets {
         fuzz(target, &format!("{folder}/{host}/release/{target}"), seconds)?;
     }
-    println!("fuzz: {} targets, {seconds} s each, nothing found", targets.len());
     Ok(())
 }
 
@@ -58,7 +57,10 @@ fn fuzz(target: &str, program: &str, seconds: u32) -> Result<()> {
     if seeds.is_dir() {
         run = run.args([seeds.to_string_lossy()]);
     }
-    run.show().with_context(|| format!("the input that did it is in fuzz/artifacts/{target}"))
+    let said = run.quietly().with_context(|| format!("the input that did it is in fuzz/artifacts/{target}"))?;
+    let inputs = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    println!("{target}: {} inputs, nothing found", inputs.context("libFuzzer told no number of inputs")?.trim());
+    Ok(())
 }
 
 /// The targets are the binaries of the package in fuzz/.

@@ -76,6 +76,19 @@ impl Run {
         Ok(())
     }
 
+    /// Shows the command, runs it, and shows what it printed only when it fails; returns all of it.
+    pub fn quietly(self) -> Result<String> {
+        println!("$ {}", self.line());
+        let output = self.command().output().with_context(|| format!("cannot start `{}`", self.program))?;
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        if !output.status.success() {
+            print!("{text}");
+            bail!("`{}` failed: {}", self.line(), output.status);
+        }
+        Ok(text)
+    }
+
     /// Runs it and returns its standard output; its standard error is passed through.
     pub fn output(self) -> Result<String> {
         let output = self
@@ -149,6 +162,8 @@ mod tests {
     fn a_failing_program_is_named() {
         let error = Run::new("sh", ["-c", "exit 3"]).show().unwrap_err().to_string();
         assert!(error.contains("sh -c 'exit 3'") && error.contains('3'), "{error}");
+        assert_eq!(Run::new("sh", ["-c", "echo a; echo b >&2"]).quietly().unwrap(), "a\nb\n");
+        assert!(Run::new("sh", ["-c", "exit 3"]).quietly().is_err());
         assert!(Run::new("no-such-program-here", [""; 0]).output().is_err());
     }
 }
