@@ -2,12 +2,13 @@
 //! signals; everything it waits for comes through one descriptor and one tick a second.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use manifold_sys::process::{self, Ended as ChildEnded};
 use manifold_sys::signal::{self, Signal, Signals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::child::{self, EXIT_FATAL, EXIT_SICK, EXIT_WELL};
 use crate::generation::{Child, Generation};
@@ -247,10 +248,14 @@ impl Parent {
 
     /// Every child finishes what it has; until `GracefulShutdownTimeout`, or a stronger signal, ends the patience.
     fn stop_gracefully(&mut self) -> io::Result<()> {
-        self.generation.listeners.iter_mut().for_each(Vec::clear);
         let until = self.generation.limits.graceful_shutdown_timeout.map(|timeout| Instant::now() + timeout);
         for slot in self.occupied() {
             self.ask_to_end(slot);
+        }
+        // Children hold the sockets as well. Shut down, they refuse connections at once, whoever holds them; closed here,
+        // they would collect connections that nobody accepts until the last child has ended.
+        for listener in self.generation.listeners.iter_mut().flat_map(|set| set.drain(..)) {
+            let _only_closed_then = shutdown(listener.as_raw_fd(), Shutdown::Both);
         }
         while !self.occupied().is_empty() && until.is_none_or(|until| Instant::now() < until) {
             self.wait_until(Instant::now() + TICK)?;
