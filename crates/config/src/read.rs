@@ -254,7 +254,6 @@ impl<'w> Reader<'w> {
     }
 
     fn close(&mut self, name: &Spanned<String>, rest: &[Spanned<String>], open: &mut Vec<Open>, nodes: &mut Vec<Node>) {
-        let skipping = open.last().is_some_and(|open| matches!(open.kind, Kind::Skipped));
         let closes = |open: &Open, name: &str| open.name[1..].eq_ignore_ascii_case(name);
         let Some(inner) = name.value[2..].strip_suffix('>').filter(|_| rest.is_empty()) else {
             self.report(Diagnostic::error(name.span, format!("{}> directive missing closing '>'", name.value)));
@@ -265,19 +264,21 @@ impl<'w> Reader<'w> {
             return self.report(Diagnostic::error(name.span, message).label("nothing is open here"));
         };
         if !closes(last, inner) {
-            let message = format!("Expected </{}> but saw </{inner}>", &last.name[1..]);
+            // Apache does not remember conditional sections that hold.
+            let message = match last.kind {
+                Kind::Taken => format!("</{inner}> without matching <{inner}> section"),
+                Kind::Skipped | Kind::Section(_) => format!("Expected </{}> but saw </{inner}>", &last.name[1..]),
+            };
             let opened = self.result.sources.line(last.span);
             let finding = Diagnostic::error(name.span, message);
             self.report(finding.help(format!("{}> was opened on line {opened}", last.name)));
-            // If an outer section is meant, the inner ones were left open; otherwise the line is a stray one.
-            let Some(meant) = open.iter().rposition(|open| closes(open, inner)) else { return };
+            // If an outer section is meant, the inner ones were left open; otherwise the name is misspelt.
+            let meant = open.iter().rposition(|open| closes(open, inner)).unwrap_or(open.len() - 1);
             while open.len() > meant + 1 {
                 end(open, nodes);
             }
         }
-        if skipping || !open.is_empty() {
-            end(open, nodes);
-        }
+        end(open, nodes);
     }
 
     /// Carries out what is carried out when read; what remains for later is returned.
@@ -347,7 +348,8 @@ impl<'w> Reader<'w> {
             let label = if path.is_absolute() { "there is no such directory" } else { "not an absolute path" };
             return self.report(finding.label(label));
         }
-        self.result.server_root = path;
+        // Without a trailing slash, as it is shown in messages.
+        self.result.server_root = path.components().collect();
     }
 
     fn include(&mut self, node: &Node, optional: bool, depth: usize) -> Vec<Node> {
@@ -362,7 +364,14 @@ impl<'w> Reader<'w> {
             Ok(files) => files,
             Err(message) if optional && message.is_absence => Vec::new(),
             Err(message) => {
-                self.report(Diagnostic::error(pattern.span, message.text));
+                let mut error = Diagnostic::error(pattern.span, message.text);
+                if message.is_absence && Path::new(&pattern.value).is_relative() {
+                    let root = self.result.server_root.display();
+                    error = error.help(format!(
+                        "relative paths start at ServerRoot, which is '{root}'; IncludeOptional does not mind"
+                    ));
+                }
+                self.report(error);
                 Vec::new()
             }
         };

@@ -9,6 +9,9 @@ use crate::table::SYNTAX_ERROR;
 /// Bytes that are shown before and after the start of a place; a longer line is cut.
 const SHOWN_MAX: usize = 160;
 
+/// Characters of a message that are shown.
+const MESSAGE_MAX: usize = 1_000;
+
 /// Colours or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -58,7 +61,7 @@ pub fn render(finding: &Diagnostic, sources: &Sources, program: &str, style: Sty
 /// What Apache prints: `AH00526: Syntax error on line 3 of FILE:` and the reason on a line of its own; without a number
 /// both on one line behind the program's name; other numbered errors and warnings without the place.
 fn headline(finding: &Diagnostic, sources: &Sources, program: &str) -> String {
-    let message = &finding.message;
+    let message = &printable(&finding.message);
     let code = finding.code.map(|code| format!("AH{code:05}: ")).unwrap_or_default();
     let place = finding.span.map(|span| {
         let name = &sources.source(span.source).name;
@@ -70,6 +73,19 @@ fn headline(finding: &Diagnostic, sources: &Sources, program: &str) -> String {
         (Severity::Error, _) => format!("{code}{program}: {message}"),
         (Severity::Warning | Severity::Info, _) => format!("{code}{message}"),
     }
+}
+
+/// Without anything that steers a terminal, and not endless: a message may hold words of a file that is no configuration.
+fn printable(text: &str) -> String {
+    let mut printable = String::new();
+    for character in text.chars().take(MESSAGE_MAX) {
+        if character.is_control() {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
 }
 
 /// The lines that a span touches, cut around the place when they are long, and where in the source that starts.

@@ -66,7 +66,7 @@ pub enum ArgShape {
     Iterate,
     /// One, and then one or more (`ITERATE2`).
     Iterate2,
-    /// `On` or `Off`.
+    /// `On` or `Off`. As in Apache, what follows is ignored; here not without a word.
     Flag,
 }
 
@@ -82,7 +82,7 @@ impl ArgShape {
             ArgShape::Take23 => ((2..=3).contains(&args.len()), "takes two or three arguments"),
             ArgShape::Iterate => (!args.is_empty(), "requires at least one argument"),
             ArgShape::Iterate2 => (args.len() >= 2, "requires at least two arguments"),
-            ArgShape::Flag => (args.len() == 1 && flag(&args[0].value).is_some(), "must be On or Off"),
+            ArgShape::Flag => (args.first().is_some_and(|arg| flag(&arg.value).is_some()), "must be On or Off"),
         };
         (!fits).then_some(complaint)
     }
@@ -164,6 +164,11 @@ impl<T> Module for Table<T> {
         let call = Call { name: directive.name, ..*call };
         if let Some(complaint) = directive.args.complaint(call.args) {
             return Some(Err(call.wrong_shape(complaint, &directive.row())));
+        }
+        if let (ArgShape::Flag, Some(surplus)) = (directive.args, call.args.get(1)) {
+            let ignored =
+                Diagnostic::warning(surplus.span, format!("{} takes one word; what follows is ignored", call.name));
+            call.report(ignored.help("a comment must be on a line of its own"));
         }
         Some((directive.set)(&mut self.value, &call))
     }
@@ -268,10 +273,10 @@ impl Call<'_> {
         let message = if flag { format!("{name} {complaint}") } else { format!("{name} {complaint}, {help}") };
         let surplus = match row.args {
             ArgShape::NoArgs => self.args.first(),
-            ArgShape::Take1 | ArgShape::Flag => self.args.get(1),
+            ArgShape::Take1 => self.args.get(1),
             ArgShape::Take12 | ArgShape::Take2 => self.args.get(2),
             ArgShape::Take23 => self.args.get(3),
-            ArgShape::RawArgs | ArgShape::Iterate | ArgShape::Iterate2 => None,
+            ArgShape::RawArgs | ArgShape::Iterate | ArgShape::Iterate2 | ArgShape::Flag => None,
         };
         let quotes = "an argument with spaces in it needs quotes; a comment must be on a line of its own";
         match (surplus, self.args) {

@@ -323,32 +323,67 @@ Names requires at least one argument, What it is for
 }
 
 #[test]
-fn sections_must_match() {
+fn words_after_a_flag_are_ignored_but_not_in_silence() {
     says(
-        "<IfModule mod_dir.c>\n</IfDefine>\n</Foo>\nServerName a\n",
+        "KeepAlive on # b\n",
         &[],
         "
-httpd: Syntax error on line 2 of /etc/main.conf: Expected </IfModule> but saw </IfDefine>
+KeepAlive takes one word; what follows is ignored
+ --> /etc/main.conf:1:14
+  |
+1 | KeepAlive on # b
+  |              ^
+  |
+  = help: a comment must be on a line of its own
+",
+    );
+}
+
+#[test]
+fn sections_must_match() {
+    says(
+        "<IfModule mod_dir.c>\n</IfDefine>\n</Foo>\n<Foo x>\n</Fooo>\n<IfModule mod_dir.c>\n<IfModule none>\n",
+        &[],
+        "
+httpd: Syntax error on line 2 of /etc/main.conf: </IfDefine> without matching <IfDefine> section
  --> /etc/main.conf:2:1
   |
 2 | </IfDefine>
   | ^^^^^^^^^^^
   |
   = help: <IfModule> was opened on line 1
-httpd: Syntax error on line 3 of /etc/main.conf: Expected </IfModule> but saw </Foo>
+httpd: Syntax error on line 3 of /etc/main.conf: </Foo> without matching <Foo> section
  --> /etc/main.conf:3:1
   |
 3 | </Foo>
-  | ^^^^^^
+  | ^^^^^^ nothing is open here
+httpd: Syntax error on line 5 of /etc/main.conf: Expected </Foo> but saw </Fooo>
+ --> /etc/main.conf:5:1
   |
-  = help: <IfModule> was opened on line 1
-httpd: Syntax error on line 1 of /etc/main.conf: Expected </IfModule> before end of configuration
- --> /etc/main.conf:1:1
+5 | </Fooo>
+  | ^^^^^^^
   |
-1 | <IfModule mod_dir.c>
+  = help: <Foo> was opened on line 4
+httpd: Syntax error on line 7 of /etc/main.conf: Expected </IfModule> before end of configuration
+ --> /etc/main.conf:7:1
+  |
+7 | <IfModule none>
   | ^^^^^^^^^ opened here
   |
   = help: close it with '</IfModule>' on a line of its own
+httpd: Syntax error on line 6 of /etc/main.conf: Expected </IfModule> before end of configuration
+ --> /etc/main.conf:6:1
+  |
+6 | <IfModule mod_dir.c>
+  | ^^^^^^^^^ opened here
+  |
+  = help: close it with '</IfModule>' on a line of its own
+AH00526: Syntax error on line 4 of /etc/main.conf:
+Invalid command '<Foo', perhaps misspelled or defined by a module not included in the server configuration
+ --> /etc/main.conf:4:1
+  |
+4 | <Foo x>
+  | ^^^^ unknown
 ",
     );
     says(
@@ -397,11 +432,15 @@ httpd: Syntax error on line 1 of /etc/main.conf: Could not open configuration fi
   |
 1 | Include none.conf
   |         ^^^^^^^^^
+  |
+  = help: relative paths start at ServerRoot, which is '/etc'; IncludeOptional does not mind
 httpd: Syntax error on line 2 of /etc/main.conf: Include/IncludeOptional: No matches for the wildcard 'none/*.conf' in '/etc', failing
  --> /etc/main.conf:2:9
   |
 2 | Include none/*.conf
   |         ^^^^^^^^^^^
+  |
+  = help: relative paths start at ServerRoot, which is '/etc'; IncludeOptional does not mind
 AH00526: Syntax error on line 3 of /etc/main.conf:
 not today
  --> /etc/main.conf:3:1
@@ -433,6 +472,14 @@ AH00111: Config variable ${NONE} is not defined
   = help: 'Define NONE value' sets it, and so does the environment
 ",
     );
+}
+
+#[test]
+fn what_is_shown_cannot_steer_a_terminal() {
+    let (configuration, _, findings) = read("\u{1b}[2J\u{7} x\n", &[]);
+    let text = render(&findings[0], &configuration.sources, "httpd", Style::Plain);
+    assert!(text.contains("Invalid command '\\u{1b}[2J\\u{7}'"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{7}']), "{text}");
 }
 
 #[test]

@@ -1,0 +1,166 @@
+//! The same configuration, checked by the real Apache and by us: same verdict, same exit code, same first words. Where we
+//! are stricter on purpose, the case says so.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::{Scratch, binary};
+
+/// Where distributions keep Apache's modules.
+const MODULES: [&str; 3] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"];
+
+/// The real one: its program and the folder of its modules.
+fn apache() -> Option<(PathBuf, PathBuf)> {
+    let modules = MODULES.iter().map(Path::new).find(|folder| folder.join("mod_mpm_event.so").exists())?;
+    let programs = ["/usr/sbin/apache2", "/usr/sbin/httpd"].map(PathBuf::from);
+    Some((programs.into_iter().find(|program| program.exists())?, modules.to_owned()))
+}
+
+/// What `-t` says: the exit code, and the lines without times and program names.
+fn verdict(command: &mut Command) -> (Option<i32>, Vec<String>) {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines = text.lines().map(|line| {
+        // A warning that Apache gives while it reads comes in the form of its error log.
+        let line = if line.starts_with('[') { line.find("AH").map_or(line, |at| &line[at..]) } else { line };
+        line.replace("apache2: ", "httpd: ")
+    });
+    (output.status.code(), lines.collect())
+}
+
+/// Both judge `directives` under `mpm`, and every line that Apache says is said by us; otherwise tells how they differ.
+fn difference(apache: &(PathBuf, PathBuf), mpm: &str, directives: &str) -> Option<String> {
+    let dir = Scratch::new().unwrap();
+    let root = dir.path("");
+    let (root, modules) = (root.display(), apache.1.display());
+    fs::create_dir(dir.path("htdocs")).unwrap();
+    let text = format!(
+        "ServerRoot \"{root}\"\n<IfDefine !MANIFOLD>\nDefaultRuntimeDir \"{root}\"\n</IfDefine>\n\
+         LoadModule mpm_{mpm}_module \"{modules}/mod_mpm_{mpm}.so\"\n\
+         ServerName localhost\nListen 127.0.0.1:18080\nPidFile httpd.pid\nErrorLog error.log\nDocumentRoot htdocs\n{directives}\n"
+    );
+    let file = dir.path("httpd.conf");
+    fs::write(&file, text).unwrap();
+    let (their_code, theirs) = verdict(Command::new(&apache.0).args(["-t", "-f"]).arg(&file));
+    let (our_code, ours) = verdict(binary::command(["httpd", "-t", "-f"]).arg(&file));
+    let same = our_code == their_code && theirs.iter().all(|line| ours.contains(line));
+    (!same).then(|| {
+        format!(
+            "{mpm}: {directives}\nApache {their_code:?}:\n{}\nManifold {our_code:?}:\n{}\n",
+            theirs.join("\n"),
+            ours.join("\n")
+        )
+    })
+}
+
+/// Corrections, alone and in cascades.
+const CORRECTED: &[&str] = &[
+    "",
+    "ServerLimit 300000",
+    "ServerLimit 0",
+    "ServerLimit -7",
+    "MaxRequestWorkers 390",
+    "MaxRequestWorkers 10",
+    "MaxRequestWorkers 1000",
+    "MaxRequestWorkers 0",
+    "StartServers 0",
+    "StartServers 100000",
+    "ServerLimit 0\nStartServers 0\nMaxRequestWorkers 0",
+    "MaxClients 20000\nMaxRequestsPerChild 5",
+];
+
+/// The same for models with threads.
+const CORRECTED_THREADS: &[&str] = &[
+    "ThreadLimit 200000",
+    "ThreadLimit 0",
+    "ThreadsPerChild 100",
+    "ThreadsPerChild 0",
+    "ThreadsPerChild 7\nMaxRequestWorkers 50",
+    "MinSpareThreads 0\nMaxSpareThreads 0",
+    "ServerLimit 0\nThreadLimit 0\nThreadsPerChild 3\nStartServers 0",
+    "ThreadLimit 8\nThreadsPerChild 9\nServerLimit 2",
+    "MinSpareServers 5",
+];
+
+/// The grammar, good and bad.
+const GRAMMAR: &[&str] = &[
+    "KeepAlive \\\n  Off",
+    "keepalive OFF # no comment",
+    "\"KeepAlive\" 'On'",
+    "Define A 5\nTimeout ${a}\nUnDefine A\nServerName ${A}",
+    "Define X \"80 http x\"\nListen ${X}",
+    "Define A:B c",
+    "ServerName ${",
+    "<IfModule mpm_event_module>\nStartServers 0\n</IfModule>",
+    "<IfModule event.c>\nStartServers 0\n</ifmodule>",
+    "<IfModule EVENT.C>\nStartServers 0\n</IfModule>",
+    "<IfModule !none.c>\nStartServers 0\n</IfModule> ",
+    "<IfModule none.c>\n<Directory />\nNonsense ${NONE}\n</Directory>\n</IfModule>",
+    "<IfDefine NONE>\nNonsense\n</IfDefine>",
+    "Define SOME\n<IfDefine SOME>\nStartServers 0\n</IfDefine>",
+    "<IfFile httpd.conf>\nStartServers 0\n</IfFile>",
+    "Nonsense on",
+    "<Nonsense on>\n</Nonsense>",
+    "</IfModule>",
+    "<IfModule>\n</IfModule>",
+    "<IfModule none\n</IfModule>",
+    "<IfModule event.c>\n</IfDefine>",
+    "<IfModule none.c>\nNonsense",
+    "Include none.conf",
+    "Include none*.conf",
+    "IncludeOptional none.conf\nIncludeOptional none*.conf",
+    "Error \"not today\"",
+    "ServerRoot /nonexistent",
+];
+
+/// Values that are refused.
+const REFUSED: &[&str] = &[
+    "KeepAlive maybe",
+    "KeepAlive",
+    "KeepAliveTimeout 5x",
+    "KeepAliveTimeout abc",
+    "Listen abc",
+    "Listen 1.2.3.4",
+    "Listen 99999",
+    "Listen [::1:80",
+    "Listen 80 http foo",
+    "ListenBacklog 0",
+    "SendBufferSize 100",
+    "ReceiveBufferSize 100",
+    "ThreadStackSize -1",
+    "AsyncRequestWorkerFactor 0",
+    "AsyncRequestWorkerFactor abc",
+    "LogLevel loud",
+    "LogLevel core:loud",
+    "LogLevel nonsense:info",
+    "DocumentRoot nonexistent",
+    "User nonexistent-user",
+    "Group nonexistent-group",
+    "ServerTokens loud",
+];
+
+#[test]
+fn apache_and_manifold_judge_alike() {
+    let Some(apache) = apache() else {
+        eprintln!("Apache is not installed: nothing was compared");
+        return;
+    };
+    let two = format!("LoadModule mpm_worker_module \"{}/mod_mpm_worker.so\"", apache.1.display());
+    let mut cases = vec![("prefork", "MinSpareServers 0"), ("event", two.as_str())];
+    for mpm in ["prefork", "worker", "event"] {
+        cases.extend(CORRECTED.iter().chain(CORRECTED_THREADS).map(|directives| (mpm, *directives)));
+    }
+    cases.extend(GRAMMAR.iter().chain(REFUSED).map(|directives| ("event", *directives)));
+    let differences: Vec<_> =
+        cases.iter().filter_map(|(mpm, directives)| difference(&apache, mpm, directives)).collect();
+    assert!(
+        differences.is_empty(),
+        "{} of {} cases differ:\n{}",
+        differences.len(),
+        cases.len(),
+        differences.join("\n")
+    );
+}
