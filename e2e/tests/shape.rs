@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
+use std::time::Duration;
+
 use e2e::client::Client;
 use e2e::process::Process;
 use e2e::server::{Mpm, Server};
@@ -77,12 +79,23 @@ fn prefork_grows_under_load_and_stays_single_threaded() {
     server.stop().unwrap();
 }
 
-/// The system calls of the server's children while a client makes `requests` requests on 20 connections.
+/// The system calls of the server while a client makes `requests` requests on 20 connections.
 fn calls_under_load(server: &Server, requests: u64, keep_alive: bool) -> Calls {
-    let trace = Trace::attach(&server.children().unwrap()).unwrap();
+    settle(server);
+    // With the parent, children that it forks meanwhile are traced from their first call on.
+    let mut processes = server.children().unwrap();
+    processes.push(server.parent());
+    let trace = Trace::attach(&processes).unwrap();
     let tally = Tool::Ab.run(server, "/page.html", requests, keep_alive).unwrap();
     assert_eq!((tally.done, tally.failed), (requests, 0));
     trace.finish().unwrap()
+}
+
+/// Waits until the page is older than the resolution of time stamps; before that, it is read anew for every request.
+fn settle(server: &Server) {
+    let page = server.dir.path("htdocs/page.html");
+    let age = || page.metadata().ok()?.modified().ok()?.elapsed().ok();
+    until("the page to be two seconds old", || age().filter(|age| *age > Duration::from_secs(2))).unwrap();
 }
 
 #[test]
@@ -137,6 +150,7 @@ fn parked(process: Process) -> usize {
 fn percore_needs_less_than_one_system_call_a_request() {
     let _alone = alone();
     let mut server = Server::start(Mpm::Percore, "MaxKeepAliveRequests 0").unwrap();
+    settle(&server);
     let trace = Trace::attach(&server.children().unwrap()).unwrap();
     let requests = 50_000;
     let tally = Tool::Ab.run_on(&server, "/page.html", Load { requests, connections: 100, keep_alive: true }).unwrap();
@@ -144,4 +158,19 @@ fn percore_needs_less_than_one_system_call_a_request() {
     assert_eq!((tally.done, tally.failed), (requests, 0));
     assert!(calls.total() < requests, "{} calls for {requests} requests: {calls:?}", calls.total());
     server.stop().unwrap();
+}
+
+/// What a kept-alive request may cost in system calls, start of processes and threads included: receive, look at the
+/// file, send, and in event to be parked and woken. More means that a call crept into the request's path.
+#[test]
+fn a_request_takes_few_system_calls() {
+    let _alone = alone();
+    for (mpm, most) in [(Mpm::Prefork, 4), (Mpm::Worker, 4), (Mpm::Event, 6), (Mpm::Percore, 1)] {
+        let mut server = Server::start(mpm, "MaxKeepAliveRequests 0").unwrap();
+        let requests = 10_000;
+        let calls = calls_under_load(&server, requests, true);
+        let total = calls.total();
+        assert!(total < most * requests, "{}: {total} calls for {requests} requests: {calls:?}", mpm.name());
+        server.stop().unwrap();
+    }
 }
