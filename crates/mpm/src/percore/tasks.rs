@@ -9,11 +9,15 @@ use manifold_engine::serve::serve;
 use manifold_engine::site::Site;
 use manifold_engine::transport::Host;
 
-use super::transport::{MailTransport, open_mail};
+use super::transport::{Mail, MailTransport, open_mail, with_mail};
+
+/// Idle futures that are kept with their buffers; the memory of more is given back when the load that needed them is over.
+const IDLE_MAX: usize = 256;
 
 /// One pooled future.
 struct Task<'a> {
-    future: Pin<Box<dyn Future<Output = ()> + 'a>>,
+    /// `None` where it was given back; the place and its mail are used again.
+    future: Option<Pin<Box<dyn Future<Output = ()> + 'a>>>,
     mail: usize,
 }
 
@@ -22,23 +26,37 @@ pub(super) struct Tasks<'a> {
     site: &'a Site,
     host: &'a dyn Host,
     tasks: Vec<Task<'a>>,
-    free: Vec<usize>,
+    /// Those that serve nobody, the last used at the end; and those without a future.
+    idle: Vec<usize>,
+    empty: Vec<usize>,
 }
 
 impl<'a> Tasks<'a> {
     /// An empty pool that serves `site`.
     pub(super) fn new(site: &'a Site, host: &'a dyn Host) -> Tasks<'a> {
-        Tasks { site, host, tasks: Vec::new(), free: Vec::new() }
+        Tasks { site, host, tasks: Vec::new(), idle: Vec::new(), empty: Vec::new() }
     }
 
     /// Takes a free future: its number here.
     pub(super) fn take(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| self.make())
+        let task = self.idle.pop().or_else(|| self.empty.pop()).unwrap_or_else(|| {
+            self.tasks.push(Task { future: None, mail: open_mail() });
+            self.tasks.len() - 1
+        });
+        let Task { future, mail } = &mut self.tasks[task];
+        future.get_or_insert_with(|| Box::pin(serve_for_ever(MailTransport::new(*mail), self.site, self.host)));
+        task
     }
 
     /// Puts a future back that has left its connection.
     pub(super) fn give_back(&mut self, task: usize) {
-        self.free.push(task);
+        if self.idle.len() < IDLE_MAX {
+            self.idle.push(task);
+        } else {
+            self.tasks[task].future = None;
+            with_mail(self.tasks[task].mail, |mail| *mail = Mail::default());
+            self.empty.push(task);
+        }
     }
 
     /// The number of a future's mail.
@@ -48,21 +66,15 @@ impl<'a> Tasks<'a> {
 
     /// Futures that serve a connection.
     pub(super) fn busy(&self) -> usize {
-        self.tasks.len() - self.free.len()
+        self.tasks.len() - self.idle.len() - self.empty.len()
     }
 
     /// Lets a future go on until it waits; what it wants or has done is in its mail. There is no wake-up to be missed:
     /// a future is polled when what it waits for has happened, and it waits for nothing else.
     pub(super) fn poll(&mut self, task: usize) {
-        let ended = self.tasks[task].future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let future = self.tasks[task].future.as_mut().expect("a task that was taken has a future");
+        let ended = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         debug_assert!(ended.is_pending(), "a pooled future serves for ever");
-    }
-
-    fn make(&mut self) -> usize {
-        let mail = open_mail();
-        let future = Box::pin(serve_for_ever(MailTransport::new(mail), self.site, self.host));
-        self.tasks.push(Task { future, mail });
-        self.tasks.len() - 1
     }
 }
 
@@ -71,5 +83,47 @@ async fn serve_for_ever(mut io: MailTransport, site: &Site, host: &dyn Host) {
         let mut conn = io.job().await;
         let result = serve(&mut io, &mut conn, site, host).await;
         io.leave(conn, result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manifold_engine::phases::Phases;
+    use manifold_engine::transport::{Activity, Turn};
+
+    use super::*;
+
+    struct NoHost;
+
+    impl Host for NoHost {
+        fn turn(&self) -> Turn {
+            crate::clock::turn()
+        }
+        fn activity(&self, _: Activity) {}
+        fn served(&self, _: u64) {}
+        fn draining(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn futures_are_used_again_and_many_idle_ones_give_their_memory_back() {
+        let site = Site::new(Phases::new());
+        let mut tasks = Tasks::new(&site, &NoHost);
+        for _ in 0..2 {
+            let taken: Vec<usize> = (0..IDLE_MAX * 2).map(|_| tasks.take()).collect();
+            assert_eq!((tasks.busy(), tasks.tasks.len()), (IDLE_MAX * 2, IDLE_MAX * 2));
+            taken.iter().for_each(|task| tasks.poll(*task));
+            taken.iter().for_each(|task| tasks.give_back(*task));
+            assert_eq!(tasks.tasks.iter().filter(|task| task.future.is_some()).count(), IDLE_MAX);
+        }
+    }
+
+    #[test]
+    fn a_busy_connection_is_small() {
+        let site = Site::new(Phases::new());
+        let future = serve_for_ever(MailTransport::new(open_mail()), &site, &NoHost);
+        let bytes = size_of_val(&future);
+        assert!(bytes <= 2048, "{bytes} bytes");
     }
 }
