@@ -291,6 +291,7 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use manifold_config::{Style, render};
 
     #[test]
     fn the_server_field_says_as_much_as_it_may() {
@@ -299,6 +300,180 @@ mod tests {
         check(Tokens::Major, "Manifold/1");
         check(Tokens::Minor, "Manifold/1.2");
         check(Tokens::Whole, "Manifold/1.2.3");
+    }
+
+    /// Loads `lines` as the file `httpd.conf` of a folder of its own.
+    fn load_lines(test: &str, lines: &str, args: Args) -> (PathBuf, Loaded) {
+        let folder = std::env::temp_dir().join(format!("manifold-config-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(folder.join("htdocs")).unwrap();
+        std::fs::write(folder.join("mime.types"), "x/y z\n").unwrap();
+        std::fs::write(folder.join("httpd.conf"), lines).unwrap();
+        let loaded = load(&Args { server_root: Some(folder.clone()), ..args });
+        std::fs::remove_dir_all(&folder).unwrap();
+        (folder, loaded)
+    }
+
+    /// What is said about `lines`; the folder's path is written as `@`.
+    #[track_caller]
+    fn says(test: &str, lines: &str, expected: &str) {
+        let (folder, loaded) = load_lines(test, lines, Args::default());
+        let sources = &loaded.configuration.sources;
+        let text: String =
+            loaded.findings.iter().map(|finding| render(finding, sources, "httpd", Style::Plain)).collect();
+        assert_eq!(text.replace(folder.to_str().unwrap(), "@"), expected.trim_start_matches('\n'));
+        assert_eq!(loaded.config.is_some(), !expected.contains("Syntax error") && !expected.contains("httpd:"));
+    }
+
+    #[test]
+    fn a_faultless_configuration_is_resolved() {
+        let lines = "Listen 127.0.0.1:8080\nLoadModule mpm_prefork_module x\nStartServers 2\nDocumentRoot htdocs\n\
+                     TypesConfig mime.types\nLogFormat \"%h\" host\nCustomLog a.log host\nCustomLog b.log combined\n\
+                     LogLevel info mpm_prefork:debug\nKeepAliveTimeout 100ms\nServerTokens Prod\nUser #1\nGroup #2\n";
+        let (folder, loaded) = load_lines("faultless", lines, Args::default());
+        assert_eq!(loaded.findings, []);
+        let mut config = loaded.config.unwrap();
+        assert_eq!((config.limits.model, config.limits.start_servers), (Model::Prefork, 2));
+        assert_eq!(config.pid_file, folder.join("logs/httpd.pid"));
+        assert_eq!(config.error_log, folder.join("logs/error_log"));
+        assert_eq!(config.document_root, folder.join("htdocs"));
+        assert_eq!(config.levels.server, log::LevelFilter::Debug);
+        assert_eq!(
+            config.identity.as_ref().map(|identity| (identity.uid, identity.gid)),
+            privileges::is_root().then_some((1, 2))
+        );
+        assert_eq!(config.site.access_logs.len(), 2);
+        config.site.access_logs.clear();
+        let site = config.site().unwrap();
+        assert_eq!((site.server.as_str(), site.keep_alive_timeout.as_millis()), ("Manifold", 100));
+    }
+
+    #[test]
+    fn the_command_line_stands_before_and_after_the_file() {
+        let args = Args {
+            before: vec!["Define N 3".into()],
+            after: vec!["ServerLimit 7".into()],
+            model: Some(Model::Worker),
+            ..Args::default()
+        };
+        let lines = "LoadModule mpm_event_module x\nStartServers ${N}\n<IfModule worker.c>\nThreadsPerChild 10\n</IfModule>\n\
+                     <IfModule event.c>\nNonsense\n</IfModule>\n<IfDefine MANIFOLD>\nMaxRequestWorkers 70\n</IfDefine>\n";
+        let (_, loaded) = load_lines("command-line", lines, args);
+        assert_eq!(loaded.findings, []);
+        let limits = loaded.config.unwrap().limits;
+        let numbers = (
+            limits.model,
+            limits.start_servers,
+            limits.threads_per_child,
+            limits.server_limit,
+            limits.max_request_workers,
+        );
+        assert_eq!(numbers, (Model::Worker, 3, 10, 7, 70));
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_is_shown_where_it_is_written() {
+        says(
+            "root",
+            "DocumentRoot nowhere\n",
+            "
+AH00526: Syntax error on line 1 of @/httpd.conf:
+DocumentRoot '@/nowhere' is not a directory, or is not readable
+ --> @/httpd.conf:1:14
+  |
+1 | DocumentRoot nowhere
+  |              ^^^^^^^
+",
+        );
+        says(
+            "user",
+            "User nonexistent-user\n",
+            "
+AH00543: httpd: bad user name nonexistent-user
+ --> @/httpd.conf:1:6
+  |
+1 | User nonexistent-user
+  |      ^^^^^^^^^^^^^^^^
+  |
+  = help: name a user of this system, or its number behind '#'
+",
+        );
+        says(
+            "types",
+            "TypesConfig nowhere\n",
+            "
+AH00526: Syntax error on line 1 of @/httpd.conf:
+AH01597: could not open mime types config file @/nowhere.
+ --> @/httpd.conf:1:13
+  |
+1 | TypesConfig nowhere
+  |             ^^^^^^^ No such file or directory
+",
+        );
+        says(
+            "log",
+            "CustomLog a.log comon\n",
+            "
+AH00526: Syntax error on line 1 of @/httpd.conf:
+There is no LogFormat called 'comon'
+ --> @/httpd.conf:1:17
+  |
+1 | CustomLog a.log comon
+  |                 ^^^^^
+  |
+  = help: 'common' and 'combined' are built in; others need a LogFormat line
+",
+        );
+        says(
+            "mpm",
+            "LoadModule mpm_worker_module a\nLoadModule mpm_event_module b\n",
+            "
+AH00534: httpd: Configuration error: More than one MPM loaded.
+ --> @/httpd.conf:2:12
+  |
+2 | LoadModule mpm_event_module b
+  |            ^^^^^^^^^^^^^^^^ mpm_worker_module is loaded already
+  |
+  = help: keep one of these lines, or choose an MPM whatever is loaded with '-M event'
+",
+        );
+        says(
+            "spare",
+            "MinSpareServers 5\nAddType html .html\n",
+            "
+AH00526: Syntax error on line 1 of @/httpd.conf:
+Invalid command 'MinSpareServers', perhaps misspelled or defined by a module not included in the server configuration
+ --> @/httpd.conf:1:1
+  |
+1 | MinSpareServers 5
+  | ^^^^^^^^^^^^^^^ not of the MPM in use
+  |
+  = help: it belongs to the MPM prefork; choose that by 'LoadModule mpm_prefork_module' or '-M prefork'
+AH00526: Syntax error on line 2 of @/httpd.conf:
+AddType: 'html' is no media type
+ --> @/httpd.conf:2:9
+  |
+2 | AddType html .html
+  |         ^^^^
+  |
+  = help: write it as 'text/html'
+",
+        );
+    }
+
+    #[test]
+    fn a_correction_is_shown_where_its_cause_is_written() {
+        says("corrected", "ServerName x\nThreadsPerChild 100\n", "
+AH00507: WARNING: ThreadsPerChild of 100 exceeds ThreadLimit of 64 threads, decreasing to 64. To increase, please see the ThreadLimit directive.
+ --> @/httpd.conf:2:17
+  |
+2 | ThreadsPerChild 100
+  |                 ^^^
+AH00513: WARNING: MaxRequestWorkers of 400 is not an integer multiple of ThreadsPerChild of 64, decreasing to nearest multiple 384, for a maximum of 6 servers.
+ --> @/httpd.conf:2:17
+  |
+2 | ThreadsPerChild 100
+  |                 ^^^
+");
     }
 
     #[test]

@@ -235,11 +235,7 @@ pub(crate) static ROWS: &[Row] = &[
             ArgShape::Iterate2,
             "",
             "A media type followed by one or more file name extensions.",
-            |site, call| {
-                let extensions = call.args.iter().skip(1);
-                site.add_type.extend(extensions.map(|extension| (call.text(0).to_owned(), extension.value.clone())));
-                Ok(())
-            },
+            add_type,
         )
     },
     Directive {
@@ -323,6 +319,20 @@ fn directory_index(site: &mut RawSite, call: &Call<'_>) -> Result<(), Diagnostic
         return Ok(());
     }
     names.extend(call.args.iter().map(|arg| arg.value.clone()));
+    Ok(())
+}
+
+fn add_type(site: &mut RawSite, call: &Call<'_>) -> Result<(), Diagnostic> {
+    let media_type = call.text(0);
+    // It becomes the value of a header field as it is.
+    let is_type = media_type.contains('/') && media_type.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if !is_type {
+        return Err(call
+            .error_at(0, format!("AddType: '{media_type}' is no media type"))
+            .help("write it as 'text/html'"));
+    }
+    let extensions = call.args.iter().skip(1);
+    site.add_type.extend(extensions.map(|extension| (media_type.to_owned(), extension.value.clone())));
     Ok(())
 }
 

@@ -1,12 +1,23 @@
 //! What is printed instead of running a server: `-v`, `-V`, `-S`, and what is in effect after corrections.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use jiff::Timestamp;
 use manifold_config::Configuration;
 use manifold_mpm::limits::{Limits, Model};
 
 use crate::config::{CONFIG_FILE, Config, ERROR_LOG, PID_FILE, SERVER_ROOT};
+
+/// Prints `text` on standard output. A reader that has seen enough (`httpd -L | head`) is no error.
+pub(crate) fn say(text: &str) {
+    let _closed = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Prints `text` on standard error, likewise.
+pub(crate) fn tell(text: &str) {
+    let _closed = std::io::stderr().write_all(text.as_bytes());
+}
 
 /// `-v`.
 pub(crate) fn version() -> String {
@@ -98,5 +109,54 @@ pub(crate) fn effective(limits: &Limits) -> String {
             l.threads_per_child,
             l.max_request_workers
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manifold_mpm::limits::{RawLimits, resolve};
+
+    #[test]
+    fn the_version_has_apaches_shape() {
+        let text = version();
+        let (first, second) = text.trim_end().split_once('\n').unwrap();
+        assert_eq!(first, format!("Server version: Manifold/{} (Unix)", env!("CARGO_PKG_VERSION")));
+        let date = second.strip_prefix("Server built:   ").unwrap();
+        assert!(date.len() == 19 && date.as_bytes()[10] == b'T', "{date}");
+    }
+
+    #[test]
+    fn the_settings_have_apaches_shape() {
+        let check = |model: Model, threaded: &str, forked: &str| {
+            let text = settings(model);
+            let after: String = text.lines().skip(2).map(|line| format!("{line}\n")).collect();
+            let expected = format!(
+                "Architecture:   64-bit\nServer MPM:     {model}\n  threaded:     {threaded}\n    forked:     {forked}\n\
+                 Server compiled with....\n -D APR_HAS_SENDFILE\n -D APR_HAVE_IPV6 (IPv4-mapped addresses enabled)\n \
+                 -D SINGLE_LISTEN_UNSERIALIZED_ACCEPT\n -D HTTPD_ROOT=\"/etc/manifold\"\n -D DEFAULT_PIDLOG=\"logs/httpd.pid\"\n \
+                 -D DEFAULT_ERRORLOG=\"logs/error_log\"\n -D SERVER_CONFIG_FILE=\"httpd.conf\"\n"
+            );
+            assert_eq!(after, expected);
+        };
+        check(Model::Event, "yes (fixed thread count)", "yes (variable process count)");
+        check(Model::Prefork, "no", "yes (variable process count)");
+        check(Model::Percore, "no", "yes (fixed process count)");
+    }
+
+    #[test]
+    fn what_is_in_effect_is_one_line() {
+        let check =
+            |model, expected: &str| assert_eq!(effective(&resolve(model, &RawLimits::default(), 2).0), expected);
+        check(
+            Model::Prefork,
+            "In effect: MPM prefork, StartServers 5, MinSpareServers 5, MaxSpareServers 10, ServerLimit 256, MaxRequestWorkers 256",
+        );
+        check(
+            Model::Worker,
+            "In effect: MPM worker, StartServers 3, MinSpareThreads 75, MaxSpareThreads 250, ServerLimit 16, ThreadLimit 64, \
+             ThreadsPerChild 25, MaxRequestWorkers 400",
+        );
+        check(Model::Percore, "In effect: MPM percore, Cores 2, MaxConnections 65536");
     }
 }

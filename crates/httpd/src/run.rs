@@ -39,7 +39,7 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args = match Args::parse(words.iter().cloned()) {
         Ok(args) => args,
         Err(error) => {
-            eprint!("{PROGRAM}: {error}\n{USAGE}");
+            print::tell(&format!("{PROGRAM}: {error}\n{USAGE}"));
             return ExitCode::FAILURE;
         }
     };
@@ -48,7 +48,7 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         None => run(&args, &words),
     };
     outcome.unwrap_or_else(|Failure(text)| {
-        eprintln!("{text}");
+        print::tell(&format!("{text}\n"));
         ExitCode::FAILURE
     })
 }
@@ -57,12 +57,12 @@ fn print(what: Print, args: &Args) -> Result<ExitCode, Failure> {
     match what {
         // Apache's usage goes to standard error, with status 1.
         Print::Help => return Err(Failure(USAGE.trim_end().to_owned())),
-        Print::Version => print!("{}", print::version()),
-        Print::Modules => print!("{}", loader::list_built_in()),
-        Print::Directives => print!("{}", document::list(&rows(args.model.unwrap_or(Model::DEFAULT)))),
+        Print::Version => print::say(&print::version()),
+        Print::Modules => print::say(&loader::list_built_in()),
+        Print::Directives => print::say(&document::list(&rows(args.model.unwrap_or(Model::DEFAULT)))),
         Print::Settings => {
             let loaded = load(args);
-            print!("{}", print::settings(loaded.modules.model()));
+            print::say(&print::settings(loaded.modules.model()));
             // Without a word on which configuration is meant, one need not be there.
             if args.file.is_some() && loaded.config.is_none() {
                 report(&loaded, args)?;
@@ -87,7 +87,7 @@ fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
             Running::Yes(pid) => control(verb, pid),
             not_running => {
                 if matches!(verb, Verb::Restart | Verb::Graceful) {
-                    println!("{PROGRAM} not running, trying to start");
+                    print::say(&format!("{PROGRAM} not running, trying to start\n"));
                     return start(config, args, words);
                 }
                 let whose = if let Running::Stale(pid) = not_running {
@@ -95,7 +95,7 @@ fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
                 } else {
                     "no pid file".to_owned()
                 };
-                println!("{PROGRAM} ({whose}) not running");
+                print::say(&format!("{PROGRAM} ({whose}) not running\n"));
                 Ok(ExitCode::SUCCESS)
             }
         },
@@ -115,7 +115,7 @@ fn report(loaded: &Loaded, args: &Args) -> Result<(), Failure> {
     });
     let text: String = shown.map(|finding| render(finding, &loaded.configuration.sources, PROGRAM, style)).collect();
     let Some(path) = &args.startup_file else {
-        eprint!("{text}");
+        print::tell(&text);
         return Ok(());
     };
     let file = OpenOptions::new().append(true).create(true).open(path);
@@ -127,19 +127,19 @@ fn report(loaded: &Loaded, args: &Args) -> Result<(), Failure> {
 fn test(args: &Args, loaded: &Loaded, config: &Config) {
     for dump in &args.dumps {
         match dump {
-            Dump::VirtualHosts => println!("VirtualHost configuration:"),
-            Dump::RunConfiguration => print!("{}", print::run_configuration(config)),
-            Dump::Modules => print!("{}", loaded.modules.list_loaded()),
-            Dump::Includes => print!("{}", print::includes(&loaded.configuration)),
+            Dump::VirtualHosts => print::say("VirtualHost configuration:\n"),
+            Dump::RunConfiguration => print::say(&print::run_configuration(config)),
+            Dump::Modules => print::say(&loaded.modules.list_loaded()),
+            Dump::Includes => print::say(&print::includes(&loaded.configuration)),
         }
     }
     if args.dumps.is_empty() {
         // Corrections come one by one; what they amount to is told once.
         let corrected = loaded.findings.iter().any(|finding| finding.message.starts_with("WARNING: "));
         if corrected {
-            eprintln!("{}", print::effective(&config.limits));
+            print::tell(&format!("{}\n", print::effective(&config.limits)));
         }
-        eprintln!("Syntax OK");
+        print::tell("Syntax OK\n");
     }
 }
 
@@ -163,7 +163,7 @@ fn control(verb: Verb, pid: i32) -> Result<ExitCode, Failure> {
 fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
     let stale = match running(&config.pid_file)? {
         Running::Yes(pid) => {
-            println!("{PROGRAM} (pid {pid}) already running");
+            print::say(&format!("{PROGRAM} (pid {pid}) already running\n"));
             return Ok(ExitCode::SUCCESS);
         }
         Running::Stale(_) => true,

@@ -19,6 +19,7 @@ use manifold_sys::privileges::{self, Identity};
 
 use crate::config::reason;
 use crate::error_log::{ErrorLog, Levels};
+use crate::print;
 
 const USAGE: &str = "\
 Usage: manifold serve [DIR] [--port N] [--address A] [--mpm X]
@@ -45,13 +46,13 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let outcome =
         Args::parse(args).map_err(|error| format!("{error}\n{}", USAGE.trim_end())).and_then(|args| match args.help {
             true => {
-                print!("{USAGE}");
+                print::say(USAGE);
                 Ok(ExitCode::SUCCESS)
             }
             false => serve(&args),
         });
     outcome.unwrap_or_else(|error| {
-        eprintln!("manifold serve: {error}");
+        print::tell(&format!("manifold serve: {error}\n"));
         ExitCode::FAILURE
     })
 }
@@ -101,7 +102,8 @@ fn serve(args: &Args) -> Result<ExitCode, String> {
     let addresses = server.addresses();
     error_log.install();
     for address in addresses {
-        println!("Serving {} at http://{address}/ (MPM {}); Ctrl-C stops", folder.display(), args.model);
+        let folder = folder.display();
+        print::say(&format!("Serving {folder} at http://{address}/ (MPM {}); Ctrl-C stops\n", args.model));
     }
     match server.run().map_err(|error| error.to_string())? {
         Ended::AtOnce | Ended::Gracefully => Ok(ExitCode::SUCCESS),
