@@ -91,7 +91,7 @@ pub fn left_over(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 fn is_test_file(source: &Source) -> bool {
-    source.path.contains("/tests/") || source.path.ends_with("/tests.rs")
+    source.path.contains("/tests/") || ["/tests.rs", "/fixture.rs"].iter().any(|name| source.path.ends_with(name))
 }
 
 /// The trimmed lines above the tests.

@@ -9,7 +9,7 @@ use crate::run::root;
 const PATH_STARTS: &[&str] = &["crates/", "xtask/", "e2e/", "fuzz/", "bench/", "docs/", ".ci/", ".cargo/"];
 
 /// Starts of paths that are some person's own.
-const HOMES: &[&str] = &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
+const HOMES: &[&str] = &[concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
 /// No tab in Rust, no space at the end of a line, and one newline at the end of the file.
 pub fn spaces(source: &Source, findings: &mut Vec<Finding>) {
