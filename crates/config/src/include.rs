@@ -57,7 +57,7 @@ fn is_pattern(text: &str) -> bool {
 
 /// What matches one component of a pattern in each of `folders`.
 fn matching(world: &dyn World, folders: &[PathBuf], component: &str) -> Result<Vec<PathBuf>, NotFound> {
-    let pattern = Pattern::new(component)
+    let pattern = Pattern::new(&as_glob(component))
         .map_err(|error| NotFound { text: format!("'{component}' is no pattern: {}", error.msg), is_absence: false })?;
     // A leading dot must be written, as in a shell and in Apache.
     let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
@@ -70,6 +70,15 @@ fn matching(world: &dyn World, folders: &[PathBuf], component: &str) -> Result<V
         bound(&found)?;
     }
     Ok(found)
+}
+
+/// A shell's pattern in the words of the `glob` crate, to which `**` and `[^` mean something else.
+fn as_glob(pattern: &str) -> String {
+    let mut glob = pattern.replace("[^", "[!");
+    while glob.contains("**") {
+        glob = glob.replace("**", "*");
+    }
+    glob
 }
 
 /// `path` itself, or everything below it where it is a folder.

@@ -42,7 +42,7 @@ pub(crate) fn running(path: &Path) -> Result<Running, String> {
     let mut text = String::new();
     let read = (&mut file).take(PID_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| corrupt(format!(": {}", reason(&error))))?;
-    let pid = text.trim().parse().ok().filter(|pid| *pid > 1).ok_or_else(|| corrupt(String::new()))?;
+    let pid = text.trim().parse().ok().filter(|pid| *pid > 0).ok_or_else(|| corrupt(String::new()))?;
     // A lock that can be had is held by nobody; it is given back when the file is closed. Where a file system has no
     // locks, the id has to do.
     let is_held = file.try_lock().is_err();
@@ -120,6 +120,8 @@ mod tests {
         let parent = std::os::unix::process::parent_id() as i32;
         let cases = [
             (format!("{parent}\n"), Some(Running::Stale(parent))),
+            // A server in a container may well be process 1.
+            ("1\n".into(), Some(Running::Stale(1))),
             ("x".into(), None),
             ("".into(), None),
             ("0".into(), None),
