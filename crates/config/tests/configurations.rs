@@ -195,6 +195,7 @@ fn includes_are_sorted_and_relative_to_server_root() {
     ];
     sets("Include d/*.conf", &files, &["ServerName a", "ServerName b"]);
     sets("Include /etc/[d]/a.conf\nIncludeOptional none/*.conf\nIncludeOptional none.conf", &files, &["ServerName a"]);
+    sets("Include d/[^b]**.conf", &files, &["ServerName a"]);
     sets(
         "Include d",
         &[("/etc/d/x/1", "ServerName 1"), ("/etc/d/y", "ServerName y")],
