@@ -70,7 +70,7 @@ impl Messages {
     }
 
     pub fn seems_busy(&self, children: u32, census: Census) {
-        log::info!(
+        log::debug!(
             target: self.target,
             "{}: server seems busy, spawning {children} children, there are {} idle workers, and {} children",
             self.seems_busy,
