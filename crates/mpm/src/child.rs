@@ -1,6 +1,7 @@
 //! What every child does first, whatever its model: who it is, which signals reach it, and how it tells why it ended.
 
 use std::io;
+use std::thread::Builder;
 
 use manifold_engine::transport::Activity;
 use manifold_sys::privileges;
@@ -55,6 +56,15 @@ fn settle(child: &Child<'_>) -> io::Result<()> {
         blocked.push(Signal::SIGUSR1);
     }
     signal::block_only(&blocked)
+}
+
+/// A thread of a child in the making, with the stack that `ThreadStackSize` asks for.
+pub fn thread(child: &Child<'_>, name: String) -> Builder {
+    let builder = Builder::new().name(name);
+    match child.generation.thread_stack {
+        Some(bytes) => builder.stack_size(bytes),
+        None => builder,
+    }
 }
 
 /// Processors this process may run on.

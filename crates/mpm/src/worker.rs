@@ -15,7 +15,7 @@ use manifold_sys::signal::{Signal, Signals};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::blocking::{BlockingHost, serve_connection};
-use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
+use crate::child::{self, AcceptFailure, EXIT_SICK, EXIT_WELL};
 use crate::generation::Child;
 use crate::scoreboard::Status;
 
@@ -26,10 +26,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
     thread::scope(|scope| {
         for index in 0..child.generation.limits.threads_per_child as usize {
             let queue = &queue;
-            let mut builder = thread::Builder::new().name(format!("worker-{index}"));
-            if let Some(bytes) = child.generation.thread_stack {
-                builder = builder.stack_size(bytes);
-            }
+            let builder = child::thread(child, format!("worker-{index}"));
             if let Err(error) = builder.spawn_scoped(scope, move || serve_queue(child, index, queue)) {
                 log::error!(target: "mpm_worker", "AH03142: no thread could be made: {error}");
                 queue.close();

@@ -25,7 +25,7 @@ use manifold_engine::transport::{Activity, Host, Next, Turn};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::child::{EXIT_SICK, cpus};
+use crate::child::{self, EXIT_SICK, cpus};
 use crate::clock;
 use crate::event::listener::Listener;
 use crate::event::ready::ReadyQueue;
@@ -70,10 +70,7 @@ where
     thread::scope(|scope| {
         for index in 0..child.generation.limits.threads_per_child as usize {
             let workers = &workers;
-            let mut builder = thread::Builder::new().name(format!("event-{index}"));
-            if let Some(bytes) = child.generation.thread_stack {
-                builder = builder.stack_size(bytes);
-            }
+            let builder = child::thread(child, format!("event-{index}"));
             if let Err(error) = builder.spawn_scoped(scope, move || workers.work(index)) {
                 log::error!(target: "mpm_event", "AH03104: no thread could be made: {error}");
                 shared.ready.close();
