@@ -84,7 +84,8 @@ impl Client {
         while self.received.len() < length {
             self.more()?;
         }
-        let body = self.received.drain(..length).collect();
+        let behind = self.received.split_off(length);
+        let body = std::mem::replace(&mut self.received, behind);
         Ok(Response { status, head, body })
     }
 
