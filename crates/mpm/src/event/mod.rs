@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -210,7 +211,12 @@ where
         WORKER.set(index);
         let (mut enlisted, mut spare) = (false, None);
         while let Some(slot) = self.shared.ready.pop(&mut enlisted) {
-            self.run(slot as usize, &mut spare);
+            let slot = slot as usize;
+            if catch_unwind(AssertUnwindSafe(|| self.run(slot, &mut spare))).is_err() {
+                log::error!(target: "mpm_event", "a worker thread panicked; its connection is lost, the thread goes on");
+                spare = None;
+                self.close(slot);
+            }
             self.shared.activity(Activity::Ready);
             self.shared.offer_room();
         }
@@ -229,12 +235,7 @@ where
             return;
         }
         match self.advance(held, index, spare) {
-            Held::Free => {
-                while !place.schedule.end() {
-                    place.schedule.begin();
-                }
-                self.shared.closed(index);
-            }
+            Held::Free => self.close(index),
             held => {
                 *self.slots[index].held() = held;
                 if !place.schedule.end() {
@@ -243,6 +244,15 @@ where
                 }
             }
         }
+    }
+
+    /// The connection of a slot is over; events that still come for it are nobody's.
+    fn close(&self, index: usize) {
+        let schedule = &self.shared.places[index].schedule;
+        while !schedule.end() {
+            schedule.begin();
+        }
+        self.shared.closed(index);
     }
 
     /// Moves a connection on as far as it goes without waiting; `Free` when it is over.
