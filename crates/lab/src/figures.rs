@@ -157,9 +157,21 @@ impl<'r> Cells<'r> {
         median_interval(&rounds, self.experiment.seed)
     }
 
-    /// How many times `a`'s mean over these loads is `b`'s, paired by round.
+    /// How many times `a`'s mean over these loads is `b`'s, paired by round. A load that either misses in a round takes
+    /// no part in it, on both sides; a round in which most are missing takes none.
     pub fn ratio(&self, a: usize, b: usize, loads: &[Load], metric: Metric) -> Option<Interval> {
-        ratio_interval(&self.means(a, loads, metric), &self.means(b, loads, metric), self.experiment.seed)
+        let by_load =
+            |target| -> Vec<Vec<Option<f64>>> { loads.iter().map(|&load| self.rounds(target, load, metric)).collect() };
+        let (of_a, of_b) = (by_load(a), by_load(b));
+        let means: Vec<(Option<f64>, Option<f64>)> = (0..self.experiment.rounds as usize)
+            .map(|round| {
+                let pairs = of_a.iter().zip(&of_b).filter_map(|(a, b)| a[round].zip(b[round]));
+                let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
+                if 2 * a.len() < loads.len() { (None, None) } else { (geometric_mean(&a), geometric_mean(&b)) }
+            })
+            .collect();
+        let (a, b): (Vec<Option<f64>>, Vec<Option<f64>>) = means.into_iter().unzip();
+        ratio_interval(&a, &b, self.experiment.seed)
     }
 
     /// The share of user mode in the CPU time, 0 to 1, pooled over all rounds since one cell has too few ticks.
@@ -261,6 +273,22 @@ mod tests {
         assert_eq!(view.marked(0, loads()[0], Mark::PortsExhausted), 1);
         assert_eq!(view.count(Mark::PortsExhausted), (1, 6));
         assert_eq!(view.mean(1, &loads(), Metric::CpuUsPerRequest), None);
+    }
+
+    #[test]
+    fn a_ratio_is_over_the_loads_that_both_have() {
+        let mut all = cells(0, [[2.0, 2.0, 2.0], [8.0, 8.0, 8.0]]);
+        all.extend(cells(1, [[6.0, 6.0, 6.0], [24.0, 24.0, 24.0]]));
+        // b has no answer with 10 connections in the second round: there only 1000 connections count, for both.
+        all[7].marks.push(Mark::NothingCompleted);
+        let e = experiment();
+        let view = Cells::new(&e, &all);
+        let ratio = view.ratio(1, 0, &loads(), Metric::CpuUsPerRequest).expect("measured");
+        assert!((ratio.low - 3.0).abs() < 1e-9 && (ratio.high - 3.0).abs() < 1e-9 && ratio.rounds == 3, "{ratio:?}");
+        // With both loads missing there is nothing to compare in that round.
+        all[10].marks.push(Mark::NothingCompleted);
+        let view = Cells::new(&e, &all);
+        assert_eq!(view.ratio(1, 0, &loads(), Metric::CpuUsPerRequest).map(|r| r.rounds), Some(2));
     }
 
     #[test]

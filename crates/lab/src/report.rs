@@ -366,6 +366,7 @@ fn ratio_cell(ratio: Option<&Interval>) -> Ratio {
             }
         }
         Verdict::NotDistinguishable => Ratio { text: "not told apart".to_owned(), ends, class: "same" },
+        Verdict::TooFewRounds => Ratio { text: "too few rounds".to_owned(), ends, class: "same" },
     }
 }
 

@@ -2,16 +2,13 @@
 //!
 //! The figure that decides is CPU time a request: it is the server's own, also where the generator sets the pace.
 
-use manifold_stats::{Interval, Verdict};
+use manifold_stats::{Interval, ROUNDS_MIN, Verdict};
 
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
 use crate::results::{Cell, Mark, Results};
 use crate::target::{Family, Model};
 use crate::{limits, text};
-
-/// Fewer rounds never tell two targets apart.
-const ROUNDS_TO_COMPARE: usize = 3;
 
 /// What the report says first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -45,7 +42,7 @@ impl Point {
 pub fn answer(results: &Results) -> Answer {
     let view = View { results, cells: Cells::new(&results.experiment, &results.cells) };
     // What fewer rounds cannot tell apart, no sentence compares.
-    let compared = results.experiment.rounds as usize >= ROUNDS_TO_COMPARE;
+    let compared = results.experiment.rounds as usize >= ROUNDS_MIN;
     let comparisons = [
         view.other_mode(),
         view.namesakes(),
@@ -95,9 +92,11 @@ impl View<'_> {
         let Some(&(best, _)) = ranking.first() else { return (leaders, next) };
         for &(target, mean) in ranking {
             match self.cells.ratio(target, best, loads, metric) {
-                Some(ratio) if target != best && ratio.verdict() == Verdict::More => {
+                _ if target == best => leaders.push((target, mean)),
+                Some(ratio) if ratio.verdict() == Verdict::More => {
                     next.get_or_insert((target, ratio));
                 }
+                Some(ratio) if ratio.verdict() == Verdict::TooFewRounds => {}
                 _ => leaders.push((target, mean)),
             }
         }
@@ -110,7 +109,7 @@ impl View<'_> {
         let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
         let (leaders, next) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
         let (best, cost) = *leaders.first()?;
-        if best_rounds(&ranking) < ROUNDS_TO_COMPARE {
+        if best_rounds(&ranking) < ROUNDS_MIN {
             return Some(format!(
                 "{} has the lowest CPU a request, {}, but {} too few to tell targets apart: use --rounds 5.",
                 capital(self.label(best)),
@@ -139,6 +138,7 @@ impl View<'_> {
             && nginx != best
             && next.is_none_or(|(target, _)| target != nginx)
             && let Some(ratio) = self.cells.ratio(nginx, best, &loads, Metric::CpuUsPerRequest)
+            && ratio.verdict() == Verdict::More
         {
             said.push_str(&format!(" {} needs {} as much.", capital(self.label(nginx)), text::times(&ratio)));
         }
@@ -182,6 +182,7 @@ impl View<'_> {
                         Verdict::NotDistinguishable => {
                             format!("{} cannot be told apart from it [{}]", model.name(), text::ratio_ends(&ratio))
                         }
+                        Verdict::TooFewRounds => format!("{} has too few complete rounds", model.name()),
                     })
                 })
                 .collect();
@@ -217,12 +218,12 @@ impl View<'_> {
             .filter(|(target, _)| candidates.contains(target))
             .collect();
         let (leaders, _) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
-        let fallback = leaders.first()?.0;
-        let lightest = self
-            .ranking(&loads, Metric::PssMib)
-            .into_iter()
-            .find(|(target, _)| leaders.iter().any(|(leader, _)| leader == target));
-        let chosen = lightest.map_or(fallback, |(target, _)| target);
+        let lightest = |held: fn(&Self, usize) -> Option<f64>| {
+            let held: Option<Vec<(usize, f64)>> = leaders.iter().map(|&(t, _)| Some((t, held(self, t)?))).collect();
+            held?.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(target, _)| target)
+        };
+        // Only like is compared with like: memory under load of all of them, or else before any load.
+        let chosen = lightest(Self::held_loaded).or(lightest(Self::held_fresh)).or(leaders.first().map(|l| l.0))?;
 
         let name = |target: usize| self.results.targets[target].model.name();
         let mut said = Vec::new();
@@ -240,6 +241,7 @@ impl View<'_> {
                 let ratio = self.cells.ratio(target, chosen, &loads, Metric::CpuUsPerRequest)?;
                 Some(match ratio.verdict() {
                     Verdict::NotDistinguishable => format!("about as much as {}", name(target)),
+                    Verdict::TooFewRounds => format!("with too few rounds to say, {}", name(target)),
                     Verdict::Less => format!("{} as much as {}", text::times(&ratio.inverse()), name(target)),
                     Verdict::More => format!("{} less than {}", text::times(&ratio), name(target)),
                 })
@@ -259,6 +261,16 @@ impl View<'_> {
             _ => "",
         };
         Some(Point::new(&format!("{title}: {}", name(chosen)), why, said))
+    }
+
+    /// The memory of a target with most connections, MiB.
+    fn held_loaded(&self, target: usize) -> Option<f64> {
+        self.cells.mean(target, &[self.top_load()?], Metric::PssMib).map(|mib| mib.estimate)
+    }
+
+    /// The memory of a target before any load, KiB.
+    fn held_fresh(&self, target: usize) -> Option<f64> {
+        self.results.targets[target].pss_fresh_kib.map(|kib| kib as f64)
     }
 
     /// How many connections a target left without any answer in most rounds of some load, and in which.
@@ -477,6 +489,20 @@ mod tests {
         has(&got.headline, &["No target stands out", "cannot tell them apart"]);
         // Event holds the least memory in the fixture.
         has(&point(&got, "Your choice"), &[": event.", "it holds the least memory of them"]);
+    }
+
+    /// Half of the cells without keep-alive are missing in two of three rounds: neither equal nor different.
+    #[test]
+    fn incomplete_rounds_do_not_make_targets_equal() {
+        let mut results = fixture::clear_winner();
+        results.experiment.rounds = 3;
+        results.cells.retain(|cell| cell.round < 3);
+        fixture::mark(&mut results, Mark::NothingCompleted, |cell| {
+            cell.target == 7 && cell.round > 0 && cell.concurrency > 10
+        });
+        let got = answer(&results);
+        has(&got.headline, &["Manifold percore needs the least CPU: 2.0 µs a request, 2.9"]);
+        assert!(!got.headline.contains("nginx") && !point(&got, "Not told apart").contains("nginx"), "{got:?}");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub const LEVEL: f64 = 0.95;
 /// How often the rounds are drawn again; the interval's ends are then good to about 1 % of its own level.
 pub const RESAMPLES: usize = 2000;
 
+/// Fewer rounds compare nothing: the range of two misses the truth in half of all runs.
+pub const ROUNDS_MIN: usize = 3;
+
 /// A figure and the range that it lies in, at [`LEVEL`] as far as the number of rounds allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
@@ -33,17 +36,20 @@ pub struct Interval {
 pub enum Verdict {
     /// The whole interval is below 1.
     Less,
-    /// The interval holds 1, or there are too few rounds to say anything.
+    /// The interval holds 1.
     NotDistinguishable,
     /// The whole interval is above 1.
     More,
+    /// Fewer than [`ROUNDS_MIN`] rounds: nothing can be said, neither that they differ nor that they do not.
+    TooFewRounds,
 }
 
 impl Interval {
-    /// Reads the interval as a ratio: is it told apart from 1? One round alone never is, nor are two: their range
-    /// misses the truth in half of all runs.
+    /// Reads the interval as a ratio: is it told apart from 1?
     pub fn verdict(&self) -> Verdict {
-        if self.rounds < 3 || (self.low <= 1.0 && self.high >= 1.0) {
+        if self.rounds < ROUNDS_MIN {
+            Verdict::TooFewRounds
+        } else if self.low <= 1.0 && self.high >= 1.0 {
             Verdict::NotDistinguishable
         } else if self.high < 1.0 {
             Verdict::Less
@@ -172,8 +178,8 @@ mod tests {
             (1.0, 1.0, 5, Verdict::NotDistinguishable),
             (1.01, 1.1, 5, Verdict::More),
             (1.01, 1.1, 3, Verdict::More),
-            (1.5, 1.6, 2, Verdict::NotDistinguishable),
-            (3.0, 3.0, 1, Verdict::NotDistinguishable),
+            (1.5, 1.6, 2, Verdict::TooFewRounds),
+            (3.0, 3.0, 1, Verdict::TooFewRounds),
         ] {
             assert_eq!(interval(low, high, rounds).verdict(), expected, "{low} to {high} over {rounds}");
         }

@@ -17,6 +17,8 @@ mod bootstrap;
 mod describe;
 mod rng;
 
-pub use bootstrap::{Interval, LEVEL, RESAMPLES, Verdict, attainable_level, median_interval, ratio_interval};
+pub use bootstrap::{
+    Interval, LEVEL, RESAMPLES, ROUNDS_MIN, Verdict, attainable_level, median_interval, ratio_interval,
+};
 pub use describe::{geometric_mean, median, quantile};
 pub use rng::Rng;
