@@ -9,7 +9,6 @@ use crate::{text, words};
 /// One sentence for each reason to read the figures with care, the gravest first.
 pub fn limits(results: &Results) -> Vec<String> {
     let cells = Cells::new(&results.experiment, &results.cells);
-    let label = |target: usize| results.targets[target].label.as_str();
     let mut limits = Vec::new();
     let rounds = results.experiment.rounds as usize;
     if let Some(why) = &results.ended_early {
@@ -37,6 +36,31 @@ pub fn limits(results: &Results) -> Vec<String> {
             text::counted(all, "cell")
         ));
     }
+    limits.extend(left_out(&cells));
+    limits.extend(held_against(&cells, results));
+    if results.environment.cores.shared() {
+        limits.push(
+            "There is one processor: server and generator shared it, and every figure contains the other's load."
+                .to_owned(),
+        );
+    }
+    if rounds < 6 {
+        limits.push(format!(
+            "With {} an interval is the range of the rounds; it holds the true median in {} % of runs at best.",
+            text::counted(rounds, "round"),
+            text::number(attainable_level(rounds) * 100.0)
+        ));
+    }
+    for missing in &results.missing {
+        limits.push(format!("{} is not in this run: {}.", words::capital(&missing.label), missing.reason));
+    }
+    limits
+}
+
+/// Cells whose answers were wrong or missing, so that they enter no figure.
+fn left_out(cells: &Cells<'_>) -> Vec<String> {
+    let (_, all) = cells.count(Mark::Disturbed);
+    let mut limits = Vec::new();
     for (mark, what) in [
         (Mark::NothingCompleted, "Nothing was answered"),
         (Mark::WrongStatus, "Wrong status codes came"),
@@ -53,6 +77,14 @@ pub fn limits(results: &Results) -> Vec<String> {
             ));
         }
     }
+    limits
+}
+
+/// Cells that enter the figures with something held against them, and whose they are.
+fn held_against(cells: &Cells<'_>, results: &Results) -> Vec<String> {
+    let label = |target: usize| results.targets[target].label.as_str();
+    let (_, all) = cells.count(Mark::Disturbed);
+    let mut limits = Vec::new();
     for (mark, what) in [
         (Mark::Errors, "some requests failed"),
         (Mark::Unserved, "some connections got no answer at all"),
@@ -69,22 +101,6 @@ pub fn limits(results: &Results) -> Vec<String> {
             let who = if every { "of every target".to_owned() } else { text::list(&who) };
             limits.push(format!("In {} of {} {what}: {who}.", count, text::counted(all, "cell")));
         }
-    }
-    if results.environment.cores.shared() {
-        limits.push(
-            "There is one processor: server and generator shared it, and every figure contains the other's load."
-                .to_owned(),
-        );
-    }
-    if rounds < 6 {
-        limits.push(format!(
-            "With {} an interval is the range of the rounds; it holds the true median in {} % of runs at best.",
-            text::counted(rounds, "round"),
-            text::number(attainable_level(rounds) * 100.0)
-        ));
-    }
-    for missing in &results.missing {
-        limits.push(format!("{} is not in this run: {}.", words::capital(&missing.label), missing.reason));
     }
     limits
 }
