@@ -320,7 +320,8 @@ impl View<'_> {
                 Some(format!("{} {} MiB", self.results.targets[target].model.name(), text::number(mib.estimate)))
             })
             .collect();
-        (each.len() > 1).then(|| format!("Memory with {} connections: {}.", load.concurrency, text::list(&each)))
+        (each.len() == targets.len())
+            .then(|| format!("Memory with {} connections: {}.", load.concurrency, text::list(&each)))
     }
 
     fn memory(&self) -> Option<Point> {
