@@ -1,4 +1,4 @@
-//! Waiting as being parked: the transport of event, and of percore where it runs on epoll. A call that would block
+//! Waiting as being parked: the transport of event. A call that would block
 //! returns `Pending` and notes what it waits for and until when; whoever holds the connection parks it.
 
 use std::io::{self, Read};
