@@ -1,6 +1,7 @@
 //! The queue of what a connection has to send: pieces in order, as Apache's bucket brigade. The engine appends, the
 //! transport takes from the front and chooses the call: send, writev, sendfile or a ring operation.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::IoSlice;
@@ -61,15 +62,30 @@ pub enum Front<'a> {
 /// Pieces in the order in which they are to be sent. Pieces are never empty.
 #[derive(Debug, Default)]
 pub struct OutQueue {
-    pieces: VecDeque<Piece>,
+    memory: Memory,
     /// Bytes of the first piece that were sent already, where it is memory.
     sent: usize,
+}
+
+/// What a queue works with. It is taken from the thread's pool when something is queued and goes back there, so that an idle
+/// connection holds none and a busy one allocates none in the steady state.
+#[derive(Debug, Default)]
+struct Memory {
+    pieces: VecDeque<Piece>,
     /// The buffer of the last `Bytes` piece that was sent, kept for the next head.
     spare: Vec<u8>,
 }
 
+/// Bytes of a fresh buffer: a usual head fits.
+const SPARE_CAPACITY: usize = 512;
 /// A spare buffer that grew larger than this is given back to the allocator.
 const SPARE_CAPACITY_MAX: usize = 16 * 1024;
+/// Queues' memory that a thread keeps.
+const POOL_MAX: usize = 16;
+
+thread_local! {
+    static POOL: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
+}
 
 impl OutQueue {
     /// An empty queue without any allocation.
@@ -79,22 +95,24 @@ impl OutQueue {
 
     /// Whether everything was sent.
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.memory.pieces.is_empty()
     }
 
     /// Bytes still to be sent.
     pub fn len(&self) -> u64 {
-        self.pieces.iter().map(Piece::len).sum::<u64>() - self.sent as u64
+        self.memory.pieces.iter().map(Piece::len).sum::<u64>() - self.sent as u64
     }
 
     /// The owned bytes at the end of the queue, to append to; starts a piece where the last is of another kind.
     /// The caller must append at least one byte when it starts a piece.
     pub fn tail(&mut self) -> &mut Vec<u8> {
-        if !matches!(self.pieces.back(), Some(Piece::Bytes(_))) {
-            let spare = std::mem::take(&mut self.spare);
-            self.pieces.push_back(Piece::Bytes(spare));
+        self.equip();
+        let Memory { pieces, spare } = &mut self.memory;
+        if !matches!(pieces.back(), Some(Piece::Bytes(_))) {
+            spare.reserve(SPARE_CAPACITY);
+            pieces.push_back(Piece::Bytes(std::mem::take(spare)));
         }
-        match self.pieces.back_mut() {
+        match pieces.back_mut() {
             Some(Piece::Bytes(bytes)) => bytes,
             _ => unreachable!("a Bytes piece was just appended"),
         }
@@ -103,13 +121,14 @@ impl OutQueue {
     /// Appends a piece; an empty one is dropped.
     pub fn push(&mut self, piece: Piece) {
         if !piece.is_empty() {
-            self.pieces.push_back(piece);
+            self.equip();
+            self.memory.pieces.push_back(piece);
         }
     }
 
     /// What the transport has to do next.
     pub fn front(&self) -> Front<'_> {
-        match self.pieces.front() {
+        match self.memory.pieces.front() {
             None => Front::Empty,
             Some(Piece::File(file, range)) => Front::File(file, range.clone()),
             Some(_) => Front::Memory,
@@ -120,7 +139,7 @@ impl OutQueue {
     /// whether a piece that did not fit, or a file, follows (so that the transport can announce more to come).
     pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, bool) {
         let mut filled = 0;
-        for (index, piece) in self.pieces.iter().enumerate() {
+        for (index, piece) in self.memory.pieces.iter().enumerate() {
             let Some(bytes) = piece.memory() else { return (filled, true) };
             if filled == slices.len() {
                 return (filled, true);
@@ -135,7 +154,7 @@ impl OutQueue {
     /// Notes that `n` bytes were sent from the front; `n` is at most [`len`](Self::len).
     pub fn advance(&mut self, n: u64) {
         let mut n = n;
-        while let Some(piece) = self.pieces.front_mut() {
+        while let Some(piece) = self.memory.pieces.front_mut() {
             let left = piece.len() - self.sent as u64;
             if n < left {
                 match piece {
@@ -146,7 +165,7 @@ impl OutQueue {
             }
             n -= left;
             self.sent = 0;
-            if let Some(Piece::Bytes(bytes)) = self.pieces.pop_front() {
+            if let Some(Piece::Bytes(bytes)) = self.memory.pieces.pop_front() {
                 self.keep_spare(bytes);
             }
         }
@@ -155,23 +174,43 @@ impl OutQueue {
 
     /// Drops everything that was not sent, for a connection that is given up.
     pub fn clear(&mut self) {
-        self.pieces.clear();
+        self.memory.pieces.clear();
         self.sent = 0;
     }
 
-    /// Gives up the spare buffer, so that an idle connection holds no memory beyond itself.
+    /// Gives up all memory, so that an idle connection holds none; does nothing while something is to be sent.
     pub fn shrink(&mut self) {
-        self.spare = Vec::new();
-        if self.pieces.is_empty() {
-            self.pieces = VecDeque::new();
+        if self.is_empty() && self.memory.pieces.capacity() > 0 {
+            let memory = std::mem::take(&mut self.memory);
+            // At the end of a thread its pool may be gone already; then the memory is simply freed.
+            let _pool_is_gone = POOL.try_with(|pool| {
+                let mut pool = pool.borrow_mut();
+                if pool.len() < POOL_MAX {
+                    pool.push(memory);
+                }
+            });
+        }
+    }
+
+    /// Takes memory from the pool where the queue has none.
+    fn equip(&mut self) {
+        if self.memory.pieces.capacity() == 0 {
+            self.memory = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
     }
 
     fn keep_spare(&mut self, mut bytes: Vec<u8>) {
         if bytes.capacity() <= SPARE_CAPACITY_MAX {
             bytes.clear();
-            self.spare = bytes;
+            self.memory.spare = bytes;
         }
+    }
+}
+
+impl Drop for OutQueue {
+    fn drop(&mut self) {
+        self.clear();
+        self.shrink();
     }
 }
 
@@ -231,5 +270,21 @@ mod tests {
         queue.advance(5);
         queue.tail().extend_from_slice(b"second");
         assert_eq!(queue.tail().as_ptr(), buffer);
+    }
+
+    #[test]
+    fn memory_of_a_queue_serves_the_next_one() {
+        let mut queue = OutQueue::new();
+        queue.tail().extend_from_slice(b"first");
+        let buffer = queue.tail().as_ptr();
+        queue.shrink();
+        assert_eq!(queue.len(), 5, "what is to be sent stays");
+        queue.advance(5);
+        queue.shrink();
+        assert_eq!(queue.memory.pieces.capacity() + queue.memory.spare.capacity(), 0);
+        drop(queue);
+        let mut next = OutQueue::new();
+        next.tail().extend_from_slice(b"second");
+        assert_eq!(next.tail().as_ptr(), buffer);
     }
 }

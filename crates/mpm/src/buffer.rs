@@ -8,7 +8,7 @@ const FRESH: usize = 8 * 1024;
 /// A buffer grows up to this many bytes; the engine's limits on heads refuse a request before.
 const GROWN_MAX: usize = 4 * 1024 * 1024;
 /// Buffers a thread keeps for reuse.
-const POOL_MAX: usize = 64;
+const POOL_MAX: usize = 8;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -63,7 +63,9 @@ impl ReadBuffer {
             let bytes = std::mem::take(&mut self.bytes);
             (self.start, self.end) = (0, 0);
             if bytes.len() == FRESH {
-                POOL.with_borrow_mut(|pool| {
+                // At the end of a thread its pool may be gone already; then the memory is simply freed.
+                let _pool_is_gone = POOL.try_with(|pool| {
+                    let mut pool = pool.borrow_mut();
                     if pool.len() < POOL_MAX {
                         pool.push(bytes);
                     }
@@ -90,6 +92,13 @@ impl ReadBuffer {
         }
         self.bytes.resize(self.bytes.len() * 2, 0);
         Ok(())
+    }
+}
+
+impl Drop for ReadBuffer {
+    fn drop(&mut self) {
+        self.start = self.end;
+        self.release();
     }
 }
 
