@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
@@ -40,12 +41,26 @@ impl Mpm {
     }
 }
 
-/// A port of loopback that nobody listened at a moment ago.
+/// Ports that tests listen at: below those that the kernel gives to clients, so that no connection of another test takes
+/// one between its choice and its use.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A port of loopback that nobody listens at, and that was not given to another test of this process.
 ///
 /// # Errors
 /// When there is none.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    // Test programs that run at the same time begin at different places.
+    let start = std::process::id() as usize * 97;
+    for _ in PORTS {
+        let nth = start + GIVEN.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + (nth % PORTS.len()) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("every port from {} to {} is taken", PORTS.start, PORTS.end - 1)
 }
 
 /// A server with its folder: configuration, site and logs.

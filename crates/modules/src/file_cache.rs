@@ -2,8 +2,8 @@
 //!
 //! What is kept of a file is valid for a request when a look-up that was made after the request had been received finds
 //! the same file: same device, inode, size, modification and change time. One look-up serves all requests of a turn,
-//! because all of them were received before it. A file that changed less than [`SETTLED_AFTER`] before it was read may
-//! change again within the resolution of its time stamps; it is served, and read again the next time.
+//! because all of them were received before it. A file that changed only just before it was read may change again within
+//! the resolution of its time stamps ([`SETTLED_AFTER`]); it is served, and read again the next time.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -28,8 +28,10 @@ pub const MEMORY_MAX: u64 = 32 * 1024;
 const MEMORY_TOTAL_MAX: u64 = 8 * 1024 * 1024;
 /// Names that one process keeps, and thereby files it keeps open.
 const NAMES_MAX: usize = 512;
-/// Time stamps are trusted once they are this old: coarse clocks of file systems tick within it.
-const SETTLED_AFTER: Duration = Duration::from_secs(1);
+/// A change time is trusted once it is this old: the kernel's clock for time stamps ticks every few milliseconds.
+const SETTLED_AFTER: Duration = Duration::from_millis(100);
+/// The same on file systems that keep whole seconds, or two of them.
+const SETTLED_AFTER_COARSE: Duration = Duration::from_secs(3);
 
 /// What one process knows of the files it serves. Bounded; when it is full it is emptied and fills again with what is in
 /// use, which costs one read a file.
@@ -136,13 +138,13 @@ impl Stamp {
         }
     }
 
-    /// Whether the file has been left alone long enough for its time stamps to tell the next change.
+    /// Whether the file has been left alone long enough for its time stamps to tell the next change. The change time alone
+    /// decides: nobody can set it, and every change of content moves it.
     fn settled_at(&self, wall: Duration) -> bool {
-        let old_enough = |seconds: i64| {
-            let at = Duration::from_secs(u64::try_from(seconds + 1).unwrap_or(0));
-            wall.checked_sub(at).is_some_and(|age| age >= SETTLED_AFTER)
-        };
-        old_enough(self.modified.0) && old_enough(self.changed.0)
+        let (seconds, nanoseconds) = self.changed;
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return false };
+        let long_enough = if nanoseconds == 0 { SETTLED_AFTER_COARSE } else { SETTLED_AFTER };
+        wall.checked_sub(Duration::new(seconds, nanoseconds)).is_some_and(|age| age >= long_enough)
     }
 }
 
@@ -260,7 +262,8 @@ mod tests {
         };
         assert_eq!(address(turn(1)), address(turn(2)));
         let mut fresh = turn(3);
-        fresh.wall -= Duration::from_secs(3600);
+        let changed = fs::metadata(folder.0.join("page")).unwrap();
+        fresh.wall = Duration::new(changed.ctime() as u64, changed.ctime_nsec() as u32 + 1000);
         let other = FileCache::default();
         let first = other.look_up(&name, fresh).unwrap();
         fresh.number += 1;
