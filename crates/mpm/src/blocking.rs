@@ -5,19 +5,18 @@ use std::io::{self, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use manifold_engine::out::{Front, OutQueue};
 use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::Site;
-use manifold_engine::transport::{Activity, Host, Next, Transport, Turn};
+use manifold_engine::transport::{Activity, Host, Next, Transport};
 use manifold_sys::socket::{self, Flags};
 
 use crate::buffer::ReadBuffer;
 use crate::clock;
-use crate::scoreboard::{Status, WorkerSlot};
+use crate::host::ThreadHost;
 
 /// After a half-close: longest wait for each piece the client still sends, and for all of them (Apache's
 /// `SECONDS_TO_LINGER` and `MAX_SECS_TO_LINGER`).
@@ -29,13 +28,7 @@ pub const LINGER_TOTAL: Duration = Duration::from_secs(30);
 pub const GATHER_MAX: usize = 8;
 
 /// Serves one connection to its end on the calling thread.
-pub fn serve_connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    inherited: Duration,
-    site: &Site,
-    host: &BlockingHost<'_>,
-) {
+pub fn serve_connection(stream: TcpStream, peer: SocketAddr, inherited: Duration, site: &Site, host: &ThreadHost<'_>) {
     host.worker.count_connection();
     clock::tick();
     let mut io = BlockingTransport::new(stream, inherited);
@@ -66,33 +59,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("a blocking transport is never pending"),
-    }
-}
-
-/// The process around a thread that serves one connection at a time.
-#[derive(Debug)]
-pub struct BlockingHost<'a> {
-    /// The thread's place in the scoreboard.
-    pub worker: WorkerSlot<'a>,
-    /// Set when the child shall end gracefully; `None` where a signal flag says so.
-    pub draining: Option<&'a AtomicBool>,
-}
-
-impl Host for BlockingHost<'_> {
-    fn turn(&self) -> Turn {
-        clock::turn()
-    }
-
-    fn activity(&self, activity: Activity) {
-        self.worker.set_status(Status::Doing(activity));
-    }
-
-    fn served(&self, bytes: u64) {
-        self.worker.count_request(bytes);
-    }
-
-    fn draining(&self) -> bool {
-        self.draining.map_or_else(manifold_sys::signal::was_asked, |flag| flag.load(Ordering::Relaxed))
     }
 }
 

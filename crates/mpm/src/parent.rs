@@ -196,12 +196,8 @@ impl Parent {
 
     fn reap(&mut self) {
         while let Some((pid, ended)) = process::reap() {
+            let Some(slot) = self.slot_of(pid) else { continue };
             let board = &self.generation.scoreboard;
-            let occupied = |slot: &usize| {
-                let server = board.server(*slot);
-                server.pid() == pid && server.state() != ServerState::Empty
-            };
-            let Some(slot) = (0..board.servers()).find(occupied) else { continue };
             let was_well = board.server(slot).state() != ServerState::Starting;
             self.one_was_well |= was_well;
             board.clear(slot);
@@ -296,12 +292,15 @@ impl Parent {
     }
 
     fn reap_only(&self) {
-        let board = &self.generation.scoreboard;
         while let Some((pid, _)) = process::reap() {
-            if let Some(slot) = self.occupied().into_iter().find(|slot| board.server(*slot).pid() == pid) {
-                board.clear(slot);
+            if let Some(slot) = self.slot_of(pid) {
+                self.generation.scoreboard.clear(slot);
             }
         }
+    }
+
+    fn slot_of(&self, pid: i32) -> Option<usize> {
+        self.occupied().into_iter().find(|slot| self.generation.scoreboard.server(*slot).pid() == pid)
     }
 
     fn signal_all(&self, signal: Signal) {

@@ -11,21 +11,22 @@ use manifold_sys::signal::{self, Signal};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::blocking::{BlockingHost, serve_connection};
+use crate::blocking::serve_connection;
 use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
 use crate::generation::Child;
+use crate::host::ThreadHost;
 
 /// The whole life of a child: accept, serve, and again, until it has served enough or is asked to end.
 pub fn child_main(child: &Child<'_>) -> u8 {
     if signal::note_on(Signal::SIGUSR1).is_err() || prepare(child).is_err() {
         return EXIT_SICK;
     }
-    let host = BlockingHost { worker: child.worker(0), draining: None };
+    let host = ThreadHost { worker: child.worker(0), draining: signal::asked() };
     let enough = child.generation.limits.max_connections_per_child;
     let mut served = 0;
     let mut next_listener = 0;
     child.is_running();
-    while !signal::was_asked() && (enough == 0 || served < enough) {
+    while !host.draining() && (enough == 0 || served < enough) {
         host.activity(Activity::Ready);
         match wait_and_accept(child.listeners(), &mut next_listener) {
             Ok((stream, peer)) => {

@@ -14,9 +14,10 @@ use manifold_sys::listener::{accept, set_inherited_timeouts};
 use manifold_sys::signal::{Signal, Signals};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use crate::blocking::{BlockingHost, serve_connection};
+use crate::blocking::serve_connection;
 use crate::child::{self, AcceptFailure, EXIT_SICK, EXIT_WELL};
 use crate::generation::Child;
+use crate::host::ThreadHost;
 use crate::scoreboard::Status;
 
 /// The child's life: threads serve, the listener accepts; both end when the queue is closed.
@@ -41,7 +42,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 
 /// A worker thread: take a connection, serve it to its end, and again.
 fn serve_queue(child: &Child<'_>, index: usize, queue: &Queue) {
-    let host = BlockingHost { worker: child.worker(index), draining: Some(&queue.draining) };
+    let host = ThreadHost { worker: child.worker(index), draining: &queue.draining };
     host.activity(Activity::Ready);
     while let Some((stream, peer)) = queue.take() {
         let serve = || serve_connection(stream, peer, child.generation.timeout(), &child.generation.site, &host);

@@ -59,7 +59,7 @@ extern "C" fn note(_: i32) {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// From now on `signal` interrupts a blocking call (`EINTR`, no restart) and is noted; [`was_asked`] tells.
+/// From now on `signal` interrupts a blocking call (`EINTR`, no restart) and is noted; [`asked`] tells.
 ///
 /// # Errors
 /// The error of sigaction(2).
@@ -71,8 +71,8 @@ pub fn note_on(signal: Signal) -> io::Result<()> {
 }
 
 /// Whether a signal given to [`note_on`] has arrived.
-pub fn was_asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+pub fn asked() -> &'static AtomicBool {
+    &ASKED
 }
 
 static LAST_FILE: OnceLock<CString> = OnceLock::new();

@@ -14,7 +14,6 @@ use manifold_engine::transport::{Activity, Host, Next};
 use nix::errno::Errno;
 use nix::sys::socket::{Shutdown, shutdown};
 
-use super::CoreHost;
 use super::deadlines::Deadlines;
 use super::driver::{Driver, Event, Handle, Readiness, Shots};
 use super::slot::{INBOX_MAX, Slot, State, deliver, peer};
@@ -23,6 +22,7 @@ use super::transport::with_mail;
 use crate::blocking::{LINGER_READ, LINGER_TOTAL, send_front};
 use crate::clock;
 use crate::generation::Child;
+use crate::host::ThreadHost;
 
 /// Bytes of a large answer that one connection sends before the others get their turn.
 const SHARE: u64 = 1024 * 1024;
@@ -42,7 +42,7 @@ pub(super) struct Connections<'a, D> {
     pub(super) driver: D,
     child: &'a Child<'a>,
     site: &'a Site,
-    host: &'a CoreHost<'a>,
+    host: &'a ThreadHost<'a>,
     slots: Vec<Slot>,
     tasks: Tasks<'a>,
     deadlines: Deadlines,
@@ -58,7 +58,7 @@ pub(super) struct Connections<'a, D> {
 }
 
 impl<'a, D: Driver> Connections<'a, D> {
-    pub(super) fn new(driver: D, child: &'a Child<'a>, host: &'a CoreHost<'a>) -> Connections<'a, D> {
+    pub(super) fn new(driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>) -> Connections<'a, D> {
         let site: &Site = &child.generation.site;
         let max = child.generation.limits.max_connections.max(1) as usize;
         let (tasks, deadlines) = (Tasks::new(site, host), Deadlines::default());

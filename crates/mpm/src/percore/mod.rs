@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use manifold_engine::transport::{Activity, Host, Turn};
+use manifold_engine::transport::Host;
 use manifold_sys::ring::{Options, Ring};
 use manifold_sys::signal::{Signal, Signals};
 use nix::errno::Errno;
@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use crate::child::{EXIT_SICK, EXIT_WELL};
 use crate::clock;
 use crate::generation::Child;
-use crate::scoreboard::{Status, WorkerSlot};
+use crate::host::ThreadHost;
 
 mod connections;
 mod deadlines;
@@ -57,7 +57,8 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 
 fn start(child: &Child<'_>) -> io::Result<u8> {
     raise_descriptor_limit(child.generation.limits.max_connections);
-    let host = CoreHost { worker: child.worker(0), draining: AtomicBool::new(false) };
+    let draining = AtomicBool::new(false);
+    let host = ThreadHost { worker: child.worker(0), draining: &draining };
     let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
     match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
         Ok(ring) => Core::new(ring, child, &host)?.run(),
@@ -73,7 +74,7 @@ fn start(child: &Child<'_>) -> io::Result<u8> {
 /// A core's process at work.
 struct Core<'a, D> {
     child: &'a Child<'a>,
-    host: &'a CoreHost<'a>,
+    host: &'a ThreadHost<'a>,
     signals: Signals,
     signals_handle: Handle,
     listeners: Vec<Listening>,
@@ -92,7 +93,7 @@ struct Listening {
 }
 
 impl<'a, D: Driver> Core<'a, D> {
-    fn new(mut driver: D, child: &'a Child<'a>, host: &'a CoreHost<'a>) -> io::Result<Core<'a, D>> {
+    fn new(mut driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>) -> io::Result<Core<'a, D>> {
         let signals = Signals::collect(&[Signal::SIGUSR1])?;
         let signals_handle = driver.adopt(signals.as_fd().try_clone_to_owned()?);
         driver.poll(signals_handle, Readiness::Readable);
@@ -185,30 +186,6 @@ impl<'a, D: Driver> Core<'a, D> {
         if !self.host.draining.swap(true, Ordering::Relaxed) {
             self.connections.drain();
         }
-    }
-}
-
-/// The process around the loop.
-struct CoreHost<'a> {
-    worker: WorkerSlot<'a>,
-    draining: AtomicBool,
-}
-
-impl Host for CoreHost<'_> {
-    fn turn(&self) -> Turn {
-        clock::turn()
-    }
-
-    fn activity(&self, activity: Activity) {
-        self.worker.set_status(Status::Doing(activity));
-    }
-
-    fn served(&self, bytes: u64) {
-        self.worker.count_request(bytes);
-    }
-
-    fn draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
     }
 }
 
