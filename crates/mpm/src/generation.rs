@@ -7,7 +7,7 @@ use std::time::Duration;
 use manifold_engine::site::Site;
 use manifold_sys::privileges::Identity;
 
-use crate::limits::{Limits, Model};
+use crate::limits::Limits;
 use crate::scoreboard::{Scoreboard, ServerSlot, ServerState, WorkerSlot};
 
 /// Everything a child needs, made by the parent before the first fork and never changed afterwards.
@@ -90,13 +90,4 @@ pub enum ListenAddress {
     Any(u16),
     /// `Listen 127.0.0.1:80`.
     At(SocketAddr),
-}
-
-/// How many listener sets a model wants: each percore child has sockets of its own, so that the kernel spreads
-/// connections over cores without any lock.
-pub(crate) fn listener_sets(limits: &Limits) -> usize {
-    match limits.model {
-        Model::Percore => limits.cores.max(1) as usize,
-        Model::Prefork | Model::Worker | Model::Event => 1,
-    }
 }

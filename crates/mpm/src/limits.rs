@@ -113,8 +113,24 @@ pub struct RawLimits {
     pub graceful_shutdown_timeout: Option<Duration>,
     /// `Cores`; without a number (`auto`) all that are there.
     pub cores: Option<Written<Option<i64>>>,
-    /// `MaxConnections` of each core.
+    /// `MaxConnections` of each process.
     pub max_connections: Option<Written<i64>>,
+    /// `CorePinning`.
+    pub core_pinning: Option<bool>,
+    /// `ListenCoresBucketsRatio`, not negative.
+    pub listen_cores_buckets_ratio: Option<Written<i64>>,
+    /// `SpawnPolicy`.
+    pub spawn_policy: Option<SpawnPolicy>,
+}
+
+/// How many children are made ahead of the load (`SpawnPolicy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpawnPolicy {
+    /// As Apache does it: growth doubles each second that spares are short.
+    #[default]
+    Compatible,
+    /// As many as arrivals and service times ask for.
+    Predictive,
 }
 
 /// The numbers in effect.
@@ -145,8 +161,15 @@ pub struct Limits {
     pub graceful_shutdown_timeout: Option<Duration>,
     /// percore: processes, one a core; 1 elsewhere.
     pub cores: u32,
-    /// percore: connections each core holds at the same time; more wait in the listen queue. 0 in the other models.
+    /// percore and event: connections a process holds at the same time, idle ones included. 0 in the other models.
     pub max_connections: u32,
+    /// percore: whether each process stays on its core.
+    pub core_pinning: bool,
+    /// Sets of listening sockets among which the kernel spreads connections; at least 1. In percore one a core, elsewhere
+    /// by `ListenCoresBucketsRatio`.
+    pub listener_sets: u32,
+    /// prefork, worker, event: how spare children are made.
+    pub spawn_policy: SpawnPolicy,
 }
 
 impl Limits {
@@ -158,7 +181,14 @@ impl Limits {
     /// The same in one process (`-X`).
     #[must_use]
     pub fn one_process(self) -> Limits {
-        Limits { start_servers: 1, server_limit: 1, max_request_workers: self.threads_per_child, cores: 1, ..self }
+        Limits {
+            start_servers: 1,
+            server_limit: 1,
+            max_request_workers: self.threads_per_child,
+            cores: 1,
+            listener_sets: 1,
+            ..self
+        }
     }
 }
 
@@ -289,6 +319,7 @@ impl Resolver<'_> {
             max_request_workers: cores,
             cores,
             max_connections: number(most),
+            listener_sets: cores,
             ..self.common()
         }
     }
@@ -452,7 +483,10 @@ impl Resolver<'_> {
             async_factor: factor.max(1.0),
             graceful_shutdown_timeout: raw.graceful_shutdown_timeout.filter(|timeout| !timeout.is_zero()),
             cores: 1,
-            max_connections: 0,
+            max_connections: if self.model == Model::Event { MAX_CONNECTIONS } else { 0 },
+            core_pinning: raw.core_pinning.unwrap_or(true),
+            listener_sets: 1,
+            spawn_policy: raw.spawn_policy.unwrap_or_default(),
         }
     }
 

@@ -11,7 +11,7 @@ use manifold_sys::listener::{ListenOptions, listen};
 use manifold_sys::privileges::Identity;
 
 use crate::child;
-use crate::generation::{Child, Generation, ListenAddress, ListenPlan, listener_sets};
+use crate::generation::{Child, Generation, ListenAddress, ListenPlan};
 use crate::limits::{Limits, Model};
 use crate::parent::{Ended, Parent};
 use crate::scoreboard::Scoreboard;
@@ -46,7 +46,7 @@ impl Server {
     /// # Errors
     /// Names the address that could not be bound and why.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
-        let sets = listener_sets(&plan.limits);
+        let sets = plan.limits.listener_sets as usize;
         let listeners = bind_sets(&plan.listen, sets)?;
         let servers = match plan.limits.model {
             Model::Percore => plan.limits.cores,

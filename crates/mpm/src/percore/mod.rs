@@ -191,7 +191,7 @@ impl<'a, D: Driver> Core<'a, D> {
 
 /// Keeps the child on its core: the n-th of those the process may run on. A single child may run anywhere.
 fn pin_to_core(child: &Child<'_>) -> io::Result<()> {
-    if child.generation.limits.cores < 2 {
+    if child.generation.limits.cores < 2 || !child.generation.limits.core_pinning {
         return Ok(());
     }
     let itself = Pid::from_raw(0);
