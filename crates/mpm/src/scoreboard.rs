@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use manifold_engine::transport::Activity;
 use manifold_sys::shm::SharedWords;
 
-/// Words of a slot: one cache line, so that neighbours do not slow each other down.
-const SLOT_WORDS: usize = 8;
+/// Words of a process slot: two cache lines, so that neighbours do not slow each other down.
+const SERVER_WORDS: usize = 16;
+/// Words of a worker slot: one cache line.
+const WORKER_WORDS: usize = 8;
 
 /// The table of all slots. Clones share the same memory.
 #[derive(Clone, Debug)]
@@ -42,7 +44,7 @@ impl Scoreboard {
     /// # Errors
     /// When the system has no memory for it.
     pub fn new(servers: usize, threads: usize) -> io::Result<Scoreboard> {
-        let words = Arc::new(SharedWords::new(servers * (1 + threads) * SLOT_WORDS)?);
+        let words = Arc::new(SharedWords::new(servers * (SERVER_WORDS + threads * WORKER_WORDS))?);
         Ok(Scoreboard { words, servers, threads })
     }
 
@@ -59,13 +61,14 @@ impl Scoreboard {
     /// The slot of process `server`, less than [`servers`](Self::servers).
     pub fn server(&self, server: usize) -> ServerSlot<'_> {
         assert!(server < self.servers, "process slot {server} of {}", self.servers);
-        ServerSlot { words: self.line(server) }
+        ServerSlot { words: &self.words[server * SERVER_WORDS..][..SERVER_WORDS] }
     }
 
     /// The slot of worker `thread` in process `server`.
     pub fn worker(&self, server: usize, thread: usize) -> WorkerSlot<'_> {
         assert!(server < self.servers && thread < self.threads, "worker slot {server}/{thread}");
-        WorkerSlot { words: self.line(self.servers + server * self.threads + thread) }
+        let before = self.servers * SERVER_WORDS + (server * self.threads + thread) * WORKER_WORDS;
+        WorkerSlot { words: &self.words[before..][..WORKER_WORDS] }
     }
 
     /// Empties the slots of a process that is gone, keeping its counters: totals never go back.
@@ -90,10 +93,6 @@ impl Scoreboard {
         }
         totals
     }
-
-    fn line(&self, index: usize) -> &[AtomicU64] {
-        &self.words[index * SLOT_WORDS..(index + 1) * SLOT_WORDS]
-    }
 }
 
 /// Sums over the whole scoreboard.
@@ -105,6 +104,21 @@ pub struct Totals {
     pub bytes: u64,
     /// Connections accepted.
     pub connections: u64,
+}
+
+/// Connections of a process by state. `open` has all of them; those in none of the other states hold a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accepted and not yet closed.
+    pub open: u64,
+    /// Parked, waiting for the client's next request.
+    pub keep_alive: u64,
+    /// Parked, waiting for more of a head or body.
+    pub wait_io: u64,
+    /// Parked, waiting for the client to take more of an answer.
+    pub writing: u64,
+    /// Half-closed, waiting for the client to close as well.
+    pub lingering: u64,
 }
 
 /// A process in the scoreboard.
@@ -121,6 +135,9 @@ impl ServerSlot<'_> {
     const PARKED: usize = 4;
     const LINGERING: usize = 5;
     const REFUSING: usize = 6;
+    const KEEP_ALIVE: usize = 7;
+    const WAIT_IO: usize = 8;
+    const WRITING: usize = 9;
 
     /// Takes the slot for process `pid` of `generation`.
     pub fn occupy(&self, pid: i32, generation: u64) {
@@ -158,6 +175,21 @@ impl ServerSlot<'_> {
         self.words[Self::OPEN].fetch_add(n as u64, Ordering::Relaxed);
     }
 
+    /// Counts connections that began (1) or ceased (-1) to wait, parked, for the client's next request.
+    pub fn add_keep_alive(&self, n: i64) {
+        self.words[Self::KEEP_ALIVE].fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// Counts connections that began (1) or ceased (-1) to wait, parked, for more of a head or body.
+    pub fn add_wait_io(&self, n: i64) {
+        self.words[Self::WAIT_IO].fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// Counts connections that began (1) or ceased (-1) to wait, parked, for the client to take more of an answer.
+    pub fn add_writing(&self, n: i64) {
+        self.words[Self::WRITING].fetch_add(n as u64, Ordering::Relaxed);
+    }
+
     /// Counts connections that began (1) or ended (-1) to linger.
     pub fn add_lingering(&self, n: i64) {
         self.words[Self::LINGERING].fetch_add(n as u64, Ordering::Relaxed);
@@ -184,8 +216,22 @@ impl ServerSlot<'_> {
         (load(Self::OPEN), load(Self::PARKED), load(Self::LINGERING))
     }
 
+    /// The process' connections by state; each number is exact, though they are not read in one instant.
+    pub fn counts(&self) -> Counts {
+        // A reader may see the end of a state before its beginning was seen: never less than none.
+        let load = |word: usize| (self.words[word].load(Ordering::Relaxed) as i64).max(0) as u64;
+        Counts {
+            open: load(Self::OPEN),
+            keep_alive: load(Self::KEEP_ALIVE),
+            wait_io: load(Self::WAIT_IO),
+            writing: load(Self::WRITING),
+            lingering: load(Self::LINGERING),
+        }
+    }
+
     fn clear_connections(&self) {
-        for word in [Self::OPEN, Self::PARKED, Self::LINGERING, Self::REFUSING] {
+        let counts = [Self::OPEN, Self::PARKED, Self::KEEP_ALIVE, Self::WAIT_IO, Self::WRITING, Self::LINGERING];
+        for word in counts.into_iter().chain([Self::REFUSING]) {
             self.words[word].store(0, Ordering::Relaxed);
         }
     }
@@ -303,9 +349,12 @@ mod tests {
         board.worker(1, 2).set_status(Status::Doing(Activity::Writing));
         board.worker(1, 2).count_connection();
         board.worker(1, 2).count_request(100);
+        board.server(1).add_open(2);
+        board.server(1).add_keep_alive(1);
+        assert_eq!(board.server(1).counts(), Counts { open: 2, keep_alive: 1, ..Counts::default() });
         board.worker(0, 0).count_request(11);
         board.clear(1);
-        assert_eq!(board.server(1).state(), ServerState::Empty);
+        assert_eq!((board.server(1).state(), board.server(1).counts()), (ServerState::Empty, Counts::default()));
         assert_eq!(board.worker(1, 2).status(), Status::Dead);
         assert_eq!(board.totals(), Totals { requests: 2, bytes: 111, connections: 1 });
     }
