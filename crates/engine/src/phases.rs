@@ -12,6 +12,8 @@ pub enum Phase {
     TranslateName,
     /// What stands under that name: file, directory, nothing (`ap_hook_map_to_storage`).
     MapToStorage,
+    /// Whether this client may have it (`ap_hook_access_checker`).
+    AccessChecker,
     /// Last changes before the answer, such as a directory's index (`ap_hook_fixups`).
     Fixups,
     /// The media type of what was found (`ap_hook_type_checker`).
@@ -24,8 +26,14 @@ pub enum Phase {
 ///
 /// Apache runs `type_checker` before `fixups` and repeats it in a sub-request for a directory's index; here an index is
 /// found first and typed once.
-pub const PHASES: [Phase; 5] =
-    [Phase::TranslateName, Phase::MapToStorage, Phase::Fixups, Phase::TypeChecker, Phase::Handler];
+pub const PHASES: [Phase; 6] = [
+    Phase::TranslateName,
+    Phase::MapToStorage,
+    Phase::AccessChecker,
+    Phase::Fixups,
+    Phase::TypeChecker,
+    Phase::Handler,
+];
 
 /// What a hook made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,9 @@ pub struct Request {
     pub found: Found,
     /// Media type, where one is known.
     pub content_type: Option<Arc<str>>,
+    /// Name of the handler that shall answer (`SetHandler`), set before or in `Fixups`. A handler of that name acts, others
+    /// decline; a name that no handler knows leaves the request to the default handler.
+    pub handler: Option<Arc<str>>,
     /// The answer in the making.
     pub response: Response,
 }
@@ -151,6 +154,7 @@ impl Request {
         self.filename.clear();
         self.found = Found::Nothing;
         self.content_type = None;
+        self.handler = None;
         self.response.status = Status::OK;
         self.response.fields.clear();
         self.response.body = Body::Empty;
@@ -168,6 +172,7 @@ impl Request {
             filename: Vec::new(),
             found: Found::Nothing,
             content_type: None,
+            handler: None,
             response: Response { status: Status::OK, fields: Vec::new(), body: Body::Empty },
         }
     }

@@ -17,6 +17,10 @@ pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCac
     phases.add(Phase::TranslateName, move |request: &mut Request| translate_name(&root, request));
     let files = Arc::clone(files);
     phases.add(Phase::MapToStorage, move |request: &mut Request| map_to_storage(&files, request));
+}
+
+/// Adds the handler that is asked after all others.
+pub fn register_default_handler(phases: &mut Phases) {
     phases.add(Phase::Handler, default_handler);
 }
 
@@ -29,7 +33,8 @@ fn translate_name(root: &[u8], request: &mut Request) -> Outcome {
 }
 
 /// A path that ends with a slash can only mean a directory, and is not looked up here: `mod_dir` looks for its index, which
-/// tells as well whether the directory is there.
+/// tells as well whether the directory is there. Nothing being there is no answer yet: access is checked first, and there may
+/// be a handler that needs no file.
 fn map_to_storage(files: &FileCache, request: &mut Request) -> Outcome {
     if request.path.ends_with(b"/") {
         request.found = Found::Directory;
@@ -40,7 +45,10 @@ fn map_to_storage(files: &FileCache, request: &mut Request) -> Outcome {
             request.found = found;
             Outcome::Done
         }
-        Err(error) => Outcome::Respond(status_of(&error)),
+        Err(error) => match status_of(&error) {
+            Status::NOT_FOUND => Outcome::Done,
+            status => Outcome::Respond(status),
+        },
     }
 }
 

@@ -16,7 +16,7 @@ pub fn register(phases: &mut Phases, index: Vec<String>, files: &Arc<FileCache>)
 }
 
 fn fixup_dir(index: &[String], files: &FileCache, request: &mut Request) -> Outcome {
-    if !matches!(request.found, Found::Directory) {
+    if !matches!(request.found, Found::Directory) || request.handler.is_some() {
         return Outcome::Declined;
     }
     if !matches!(request.method(), Method::Get | Method::Head | Method::Options) {

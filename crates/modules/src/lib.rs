@@ -38,6 +38,7 @@ pub fn phases(settings: Settings) -> Phases {
     core::register(&mut phases, settings.document_root, &files);
     dir::register(&mut phases, settings.directory_index, &files);
     mime::register(&mut phases, settings.types);
+    core::register_default_handler(&mut phases);
     for log in settings.access_logs {
         log_config::register(&mut phases, log);
     }
