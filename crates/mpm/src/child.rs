@@ -7,6 +7,7 @@ use manifold_engine::transport::Activity;
 use manifold_sys::privileges;
 use manifold_sys::signal::{self, Signal};
 use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::generation::Child;
 use crate::limits::Model;
@@ -72,6 +73,37 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Descriptors a child needs beside its connections': logs, listeners, files being served. Where a process may have few,
+/// a quarter of them.
+const DESCRIPTORS_BESIDE: u64 = 1024;
+
+/// A process may open fewer files than it may hold connections (`MaxConnections`): raises the limit as far as that is
+/// allowed, and gives the connections it can really hold, at least 1. The first child tells the log when they are fewer.
+pub fn connections_allowed(child: &Child<'_>, target: &str) -> usize {
+    let wanted = u64::from(child.generation.limits.max_connections.max(1));
+    let allowed = raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE);
+    let most = connections_of(allowed).min(wanted);
+    if most < wanted && child.slot == 0 {
+        log::warn!(
+            target: target,
+            "a process may open {allowed} files only (ulimit -n, LimitNOFILE): it holds {most} connections, not \
+             MaxConnections {wanted}"
+        );
+    }
+    most as usize
+}
+
+fn connections_of(descriptors: u64) -> u64 {
+    descriptors.saturating_sub(DESCRIPTORS_BESIDE.min(descriptors / 4)).max(1)
+}
+
+/// Gives the number of files the process may open afterwards.
+fn raise_descriptor_limit(needed: u64) -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return needed };
+    let raised = needed.min(hard);
+    if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft }
+}
+
 /// What a failed accept means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFailure {
@@ -90,6 +122,18 @@ impl AcceptFailure {
                 AcceptFailure::Sick
             }
             _ => AcceptFailure::Passing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_left_for_files_and_logs() {
+        for (descriptors, connections) in [(0, 1), (1, 1), (8, 6), (1024, 768), (4096, 3072), (66_560, 65_536)] {
+            assert_eq!(connections_of(descriptors), connections, "of {descriptors}");
         }
     }
 }

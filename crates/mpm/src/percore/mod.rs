@@ -14,10 +14,9 @@ use manifold_sys::ring::{Options, Ring};
 use manifold_sys::signal::{Signal, Signals};
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
-use crate::child::{EXIT_SICK, EXIT_WELL};
+use crate::child::{EXIT_SICK, EXIT_WELL, connections_allowed};
 use crate::clock;
 use crate::generation::Child;
 use crate::host::ThreadHost;
@@ -44,8 +43,6 @@ const COMPLETIONS_MAX: u32 = 32 * 1024;
 const BUFFERS: u16 = 256;
 /// Most request heads fit into one.
 const BUFFER_SIZE: u32 = 4096;
-/// Descriptors a child needs beside its connections': logs, listeners, files being served.
-const DESCRIPTORS_BESIDE: u64 = 1024;
 
 /// The whole life of a child.
 pub fn child_main(child: &Child<'_>) -> u8 {
@@ -56,7 +53,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 }
 
 fn start(child: &Child<'_>) -> io::Result<u8> {
-    raise_descriptor_limit(child.generation.limits.max_connections);
+    connections_allowed(child, "mpm_percore");
     let draining = AtomicBool::new(false);
     let host = ThreadHost { worker: child.worker(0), draining: &draining };
     let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
@@ -203,16 +200,6 @@ fn pin_to_core(child: &Child<'_>) -> io::Result<()> {
         sched_setaffinity(itself, &own)?;
     }
     Ok(())
-}
-
-/// A process may open fewer files than it may hold connections: asks for as many as it needs, as far as it is allowed to.
-fn raise_descriptor_limit(connections: u32) {
-    let needed = u64::from(connections) + DESCRIPTORS_BESIDE;
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < needed
-    {
-        let _as_many_as_before = setrlimit(Resource::RLIMIT_NOFILE, needed.min(hard), hard);
-    }
 }
 
 fn lacks_resource(error: &io::Error) -> bool {
