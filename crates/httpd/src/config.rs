@@ -133,10 +133,10 @@ impl Resolver<'_> {
         let types = self.types(&site);
         let access_logs = self.access_logs(&site);
         Some(Config {
+            thread_stack: limits.thread_stack,
             limits,
             listen: server.listen_plan(),
             identity: identity?,
-            thread_stack: server.thread_stack,
             pid_file: server.pid_file.unwrap_or_else(|| root.join(PID_FILE)),
             server_root: root.clone(),
             error_log: site.error_log.as_ref().map_or_else(|| root.join(ERROR_LOG), |path| path.value.clone()),

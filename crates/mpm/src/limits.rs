@@ -121,6 +121,8 @@ pub struct RawLimits {
     pub listen_cores_buckets_ratio: Option<Written<i64>>,
     /// `SpawnPolicy`.
     pub spawn_policy: Option<SpawnPolicy>,
+    /// Bytes, `ThreadStackSize`; not negative, zero is the system's default.
+    pub thread_stack: Option<Written<i64>>,
 }
 
 /// How many children are made ahead of the load (`SpawnPolicy`).
@@ -170,6 +172,8 @@ pub struct Limits {
     pub listener_sets: u32,
     /// prefork, worker, event: how spare children are made.
     pub spawn_policy: SpawnPolicy,
+    /// worker and event: bytes of the stack of a thread; `None` leaves it to the system.
+    pub thread_stack: Option<usize>,
 }
 
 impl Limits {
@@ -487,6 +491,7 @@ impl Resolver<'_> {
             core_pinning: raw.core_pinning.unwrap_or(true),
             listener_sets: 1,
             spawn_policy: raw.spawn_policy.unwrap_or_default(),
+            thread_stack: usize::try_from(value(&raw.thread_stack, 0)).ok().filter(|bytes| *bytes > 0),
         }
     }
 
