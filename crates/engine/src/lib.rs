@@ -14,4 +14,5 @@ pub mod request;
 pub mod respond;
 pub mod serve;
 pub mod site;
+pub mod status;
 pub mod transport;
