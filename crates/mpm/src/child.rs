@@ -28,7 +28,10 @@ pub fn run(child: &Child<'_>) -> u8 {
         return EXIT_FATAL;
     }
     let status = serve(child);
-    child.server().set_state(ServerState::Quiescing);
+    // One that never accepted stays what it was: the parent tells a child that cannot start from one that is done.
+    if child.server().state() == ServerState::Running {
+        child.server().set_state(ServerState::Quiescing);
+    }
     status
 }
 

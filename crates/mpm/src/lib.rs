@@ -12,6 +12,7 @@ pub mod clock;
 pub mod directives;
 mod event;
 pub mod generation;
+pub mod health;
 mod host;
 pub mod limits;
 mod messages;

@@ -4,8 +4,9 @@ use std::io;
 
 use manifold_sys::process::Ended;
 
+use crate::health::Verdict;
 use crate::limits::Model;
-use crate::spare::Census;
+use crate::spare::{Census, Full};
 
 /// The messages of one model.
 pub(crate) struct Messages {
@@ -13,6 +14,12 @@ pub(crate) struct Messages {
     resuming: &'static str,
     seems_busy: &'static str,
     reached_max: &'static str,
+    /// The same while a few workers are idle; prefork says the one above.
+    near_max: &'static str,
+    slots_full: &'static str,
+    fatal_ignored: &'static str,
+    killed_in_a_row: &'static str,
+    never_well: &'static str,
     fork_failed: &'static str,
     stopping_at_once: &'static str,
     stopping_gracefully: &'static str,
@@ -23,6 +30,11 @@ static PREFORK: Messages = Messages {
     resuming: "AH00163",
     seems_busy: "AH00162",
     reached_max: "AH00161",
+    near_max: "AH00161",
+    slots_full: "AH00161",
+    fatal_ignored: "AH00166",
+    killed_in_a_row: "AH10392",
+    never_well: "AH02324",
     fork_failed: "AH00159",
     stopping_at_once: "AH00169",
     stopping_gracefully: "AH00170",
@@ -33,6 +45,11 @@ static WORKER: Messages = Messages {
     resuming: "AH00292",
     seems_busy: "AH00289",
     reached_max: "AH00286",
+    near_max: "AH00287",
+    slots_full: "AH00288",
+    fatal_ignored: "AH00290",
+    killed_in_a_row: "AH10393",
+    never_well: "AH02325",
     fork_failed: "AH00283",
     stopping_at_once: "AH00295",
     stopping_gracefully: "AH00296",
@@ -45,6 +62,11 @@ const fn event_like(target: &'static str) -> Messages {
         resuming: "AH00489",
         seems_busy: "AH00486",
         reached_max: "AH00484",
+        near_max: "AH10159",
+        slots_full: "AH03490",
+        fatal_ignored: "AH00487",
+        killed_in_a_row: "AH10392",
+        never_well: "AH02324",
         fork_failed: "AH00481",
         stopping_at_once: "AH00491",
         stopping_gracefully: "AH00492",
@@ -69,22 +91,32 @@ impl Messages {
         log::info!(target: self.target, "{}: Manifold/{version} configured -- resuming normal operations", self.resuming);
     }
 
-    pub fn seems_busy(&self, children: u32, census: Census) {
+    pub fn seems_busy(&self, children: u32, census: &Census) {
+        let total = census.total();
         log::debug!(
             target: self.target,
             "{}: server seems busy, spawning {children} children, there are {} idle workers, and {} children",
             self.seems_busy,
-            census.idle,
-            census.processes
+            total.idle,
+            total.processes
         );
     }
 
-    pub fn reached_max_request_workers(&self) {
-        log::error!(
-            target: self.target,
-            "{}: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-            self.reached_max
-        );
+    pub fn full(&self, full: Full) {
+        let (code, text) = match full {
+            Full::Workers => (
+                self.reached_max,
+                "server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+            ),
+            Full::Near => (
+                self.near_max,
+                "server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers setting",
+            ),
+            Full::Slots => {
+                (self.slots_full, "scoreboard is full, not at MaxRequestWorkers; exiting processes hold its slots")
+            }
+        };
+        log::error!(target: self.target, "{code}: {text}");
     }
 
     pub fn fork_failed(&self, error: &io::Error) {
@@ -106,19 +138,37 @@ impl Messages {
         );
     }
 
-    pub fn child_was_fatal(&self, pid: i32) {
-        log::error!(target: "core", "AH00050: child {pid} returned a fatal error, the server is exiting");
+    /// What is told of the end of a child.
+    pub fn child_ended(&self, verdict: Verdict, pid: i32, ended: Ended) {
+        match verdict {
+            Verdict::Well => {}
+            Verdict::Died | Verdict::Replace | Verdict::DiedStarting => self.child_died(pid, ended),
+            Verdict::DiedInARow => {
+                self.child_died(pid, ended);
+                log::warn!(target: self.target, "{}: children are killed successively!", self.killed_in_a_row);
+            }
+            Verdict::Sick => log::warn!(target: "core", "child {pid} lacked a resource and has ended"),
+            Verdict::NeverWell => {
+                log::error!(
+                    target: self.target,
+                    "{}: child {pid} lacked a resource and no child ever ran, the server is exiting",
+                    self.never_well
+                );
+            }
+            Verdict::Fatal => {
+                log::error!(target: "core", "AH00050: child {pid} returned a fatal error, the server is exiting");
+            }
+            Verdict::FatalIgnored => {
+                log::warn!(
+                    target: self.target,
+                    "{}: ignoring fatal error in child of previous generation (pid {pid})",
+                    self.fatal_ignored
+                );
+            }
+        }
     }
 
-    pub fn no_child_ever_well(&self, pid: i32) {
-        log::error!(target: "core", "AH02325: child {pid} lacked a resource and no child ever ran, the server is exiting");
-    }
-
-    pub fn child_was_sick(&self, pid: i32) {
-        log::warn!(target: "core", "AH02324: child {pid} lacked a resource and has ended");
-    }
-
-    pub fn child_died(&self, pid: i32, ended: Ended) {
+    fn child_died(&self, pid: i32, ended: Ended) {
         match ended {
             Ended::Signal(signal) => {
                 log::info!(target: "core", "AH00052: child pid {pid} exit signal {signal}");

@@ -10,16 +10,16 @@ use manifold_sys::signal::{self, Signal, Signals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{Shutdown, shutdown};
 
-use crate::child::{self, EXIT_FATAL, EXIT_SICK, EXIT_WELL};
+use crate::child;
 use crate::generation::{Child, Generation};
+use crate::health::{End, Health};
+use crate::limits::Model;
 use crate::messages::Messages;
 use crate::scoreboard::{ServerState, Status};
-use crate::spare::{Census, Order, SpareManager};
+use crate::spare::{Census, Order, SetCensus, SpareManager};
 
-/// Spare management, and everything else that is not caused by an event, happens this often.
+/// What is not caused by an event happens this often; spares are looked at as often, or as their manager asks for.
 const TICK: Duration = Duration::from_secs(1);
-/// Children that died by a signal are replaced at once up to this many in a row; more wait for the next tick.
-const REPLACED_AT_ONCE_MAX: u32 = 3;
 /// While stopping, stragglers get another TERM at these seconds, then KILL, then are given up (Apache's
 /// `ap_reclaim_child_processes`).
 const TERM_AGAIN_SECONDS: [u64; 3] = [3, 5, 7];
@@ -43,9 +43,9 @@ pub(crate) struct Parent {
     signals: Signals,
     spares: SpareManager,
     messages: &'static Messages,
-    replaced_in_a_row: u32,
-    one_was_well: bool,
+    health: Health,
     failed: bool,
+    started: Instant,
 }
 
 impl Parent {
@@ -55,18 +55,21 @@ impl Parent {
         let signals = Signals::collect(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGWINCH, SIGCHLD])?;
         let messages = Messages::of(generation.limits.model);
         let spares = SpareManager::default();
-        Ok(Parent { generation, signals, spares, messages, replaced_in_a_row: 0, one_was_well: false, failed: false })
+        let health = Health::default();
+        Ok(Parent { generation, signals, spares, messages, health, failed: false, started: Instant::now() })
     }
 
     /// Runs until a signal or a fatal child ends the server.
     pub fn run(mut self) -> io::Result<Ended> {
-        for _ in 0..self.generation.limits.start_servers {
-            self.fork_one();
+        let sets = self.generation.listeners.len();
+        for child in 0..self.spares.start_size(&self.generation.limits) {
+            self.fork_one(child as usize % sets);
         }
         self.messages.resuming();
         let mut tick = Instant::now() + TICK;
+        let mut look = tick;
         loop {
-            self.wait_until(tick)?;
+            self.wait_until(tick.min(look))?;
             if let Some(ended) = self.take_signals() {
                 self.stop(ended)?;
                 return Ok(ended);
@@ -78,7 +81,11 @@ impl Parent {
             }
             if Instant::now() >= tick {
                 tick = Instant::now() + TICK;
-                self.maintain();
+                self.remind_quiescing();
+            }
+            if Instant::now() >= look {
+                self.keep_spares();
+                look = Instant::now() + self.spares.next_look();
             }
         }
     }
@@ -106,37 +113,48 @@ impl Parent {
         None
     }
 
-    /// Once a second: spares, and a reminder for children that were asked to end.
-    fn maintain(&mut self) {
-        self.replaced_in_a_row = 0;
-        self.remind_quiescing();
+    fn keep_spares(&mut self) {
         let census = self.census();
-        match self.spares.decide(census, &self.generation.limits) {
-            Order::Rest => {}
-            Order::Fork { children, busy } => {
+        let total = census.total();
+        self.health.tick(total.processes > total.starting);
+        for order in self.spares.decide(&census, &self.generation.limits) {
+            self.obey(order, &census);
+        }
+    }
+
+    fn obey(&mut self, order: Order, census: &Census) {
+        match order {
+            Order::Fork { set, children, busy } => {
                 if busy {
                     self.messages.seems_busy(children, census);
                 }
                 for _ in 0..children {
-                    self.fork_one();
+                    self.fork_one(set);
                 }
             }
-            Order::EndOne => self.end_one(),
-            Order::Full => self.messages.reached_max_request_workers(),
+            Order::EndOne { set } => self.end_one(set),
+            Order::Full(full) => self.messages.full(full),
         }
     }
 
-    fn census(&mut self) -> Census {
-        let mut census = Census::default();
-        for slot in 0..self.generation.scoreboard.servers() {
-            match self.generation.scoreboard.server(slot).state() {
-                ServerState::Empty => census.empty_slots += 1,
-                ServerState::Quiescing => {}
+    fn census(&self) -> Census {
+        let board = &self.generation.scoreboard;
+        let sets = vec![SetCensus::default(); self.generation.listeners.len()];
+        let mut census = Census { at: self.started.elapsed(), sets, quiescing: 0 };
+        for slot in 0..board.servers() {
+            let index = self.set_of(slot);
+            let set = &mut census.sets[index];
+            set.arrivals += self.arrivals(slot);
+            match board.server(slot).state() {
+                ServerState::Empty => set.empty_slots += 1,
+                ServerState::Quiescing => census.quiescing += 1,
                 state @ (ServerState::Starting | ServerState::Running) => {
-                    self.one_was_well |= state == ServerState::Running;
-                    census.processes += 1;
-                    if self.generation.scoreboard.server(slot).is_accepting() {
-                        census.idle += self.idle_workers(slot);
+                    set.processes += 1;
+                    set.starting += u32::from(state == ServerState::Starting);
+                    let idle = self.idle_workers(slot);
+                    set.busy += self.generation.limits.threads_per_child.saturating_sub(idle);
+                    if board.server(slot).is_accepting() {
+                        set.idle += idle;
                     }
                 }
             }
@@ -144,16 +162,30 @@ impl Parent {
         census
     }
 
+    /// What occupies a worker: a connection; in event, where idle ones occupy nobody, a request.
+    fn arrivals(&self, slot: usize) -> u64 {
+        let board = &self.generation.scoreboard;
+        let workers = (0..board.threads()).map(|thread| board.worker(slot, thread));
+        match self.generation.limits.model {
+            Model::Event => workers.map(|worker| worker.requests()).sum(),
+            _ => workers.map(|worker| worker.connections()).sum(),
+        }
+    }
+
+    /// The set of listening sockets that the child in a process slot accepts from.
+    fn set_of(&self, slot: usize) -> usize {
+        slot % self.generation.listeners.len()
+    }
+
     fn idle_workers(&self, slot: usize) -> u32 {
         let board = &self.generation.scoreboard;
         (0..board.threads()).map(|thread| u32::from(board.worker(slot, thread).status().is_idle())).sum()
     }
 
-    fn fork_one(&mut self) {
+    fn fork_one(&mut self, set: usize) {
         let board = &self.generation.scoreboard;
-        let Some(slot) = (0..board.servers()).find(|slot| board.server(*slot).state() == ServerState::Empty) else {
-            return;
-        };
+        let mut slots = (0..board.servers()).filter(|slot| self.set_of(*slot) == set);
+        let Some(slot) = slots.find(|slot| board.server(*slot).state() == ServerState::Empty) else { return };
         board.server(slot).set_state(ServerState::Starting);
         for thread in 0..board.threads() {
             board.worker(slot, thread).set_status(Status::Starting);
@@ -169,10 +201,11 @@ impl Parent {
         }
     }
 
-    /// The child with the most idle workers finishes what it has.
-    fn end_one(&self) {
+    /// The child of a set with the most idle workers finishes what it has.
+    fn end_one(&self, set: usize) {
         let board = &self.generation.scoreboard;
-        let running = (0..board.servers()).filter(|slot| board.server(*slot).state() == ServerState::Running);
+        let slots = (0..board.servers()).filter(|slot| self.set_of(*slot) == set);
+        let running = slots.filter(|slot| board.server(*slot).state() == ServerState::Running);
         if let Some(slot) = running.max_by_key(|slot| self.idle_workers(*slot)) {
             self.ask_to_end(slot);
         }
@@ -197,38 +230,26 @@ impl Parent {
     fn reap(&mut self) {
         while let Some((pid, ended)) = process::reap() {
             let Some(slot) = self.slot_of(pid) else { continue };
-            let board = &self.generation.scoreboard;
-            let was_well = board.server(slot).state() != ServerState::Starting;
-            self.one_was_well |= was_well;
-            board.clear(slot);
-            self.take_note(pid, ended, was_well);
+            let state = self.generation.scoreboard.server(slot).state();
+            self.generation.scoreboard.clear(slot);
+            self.take_note(pid, slot, ended, state);
         }
     }
 
     /// What the end of a child means for the others.
-    fn take_note(&mut self, pid: i32, ended: ChildEnded, was_well: bool) {
-        match ended {
-            ChildEnded::Exit(EXIT_WELL) => {}
-            ChildEnded::Exit(EXIT_FATAL) => {
-                self.messages.child_was_fatal(pid);
-                self.failed = true;
-            }
-            ChildEnded::Exit(EXIT_SICK) if !self.one_was_well => {
-                self.messages.no_child_ever_well(pid);
-                self.failed = true;
-            }
-            ChildEnded::Exit(EXIT_SICK) => {
-                self.messages.child_was_sick(pid);
-                self.spares.child_was_sick();
-            }
-            ChildEnded::Exit(_) | ChildEnded::Signal(_) => {
-                self.messages.child_died(pid, ended);
-                // One that had served is replaced at once; one that dies as it starts would do so again.
-                if was_well && self.replaced_in_a_row < REPLACED_AT_ONCE_MAX {
-                    self.replaced_in_a_row += 1;
-                    self.fork_one();
-                }
-            }
+    fn take_note(&mut self, pid: i32, slot: usize, how: ChildEnded, state: ServerState) {
+        let census = self.census();
+        let verdict = self.health.verdict(End {
+            how,
+            is_current: true,
+            was_well: state != ServerState::Starting,
+            was_quiescing: state == ServerState::Quiescing,
+            others_start: census.total().starting > 0,
+        });
+        self.messages.child_ended(verdict, pid, how);
+        self.failed |= verdict.fails();
+        for order in self.spares.child_ended(verdict, self.set_of(slot), &census, &self.generation.limits) {
+            self.obey(order, &census);
         }
     }
 

@@ -1,0 +1,141 @@
+//! The predictive policy's arithmetic for one set of listening sockets: how many workers its clients need, by Little's
+//! law (clients present = arrival rate x service time), and how many of them to keep when the load goes.
+//!
+//! Never are more workers wanted than the clients present (served, or waiting where that is known), plus those who come
+//! within [`HORIZON`] at a rate that lasted two looks, plus MaxSpare. Only where all workers are busy and nobody knows
+//! how many clients wait is the need hidden; then what is there is doubled, once it has come up.
+
+use std::time::Duration;
+
+use super::{SetCensus, Share, Wish};
+
+/// How far ahead the need is worked out: a look and the start of a child.
+const HORIZON: f64 = 1.0;
+/// Time constant of the arrival rate in seconds.
+const RATE_SECONDS: f64 = 1.0;
+/// Time constant of the service time in seconds.
+const SERVICE_SECONDS: f64 = 5.0;
+/// The need of the last minute is remembered by so many peaks ...
+const PEAKS: usize = 12;
+/// ... of so many seconds each.
+const PEAK_SECONDS: u64 = 5;
+/// Spare workers for chance, in standard deviations of a Poisson number of clients.
+const DEVIATIONS: f64 = 2.0;
+
+/// Estimates of one set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Predictor {
+    last: Option<Look>,
+    /// Arrivals a second, smoothed.
+    rate: f64,
+    /// Busy workers and departures a second, smoothed alike; their ratio is the service time in seconds.
+    busy: f64,
+    departures: f64,
+    peaks: [u32; PEAKS],
+    /// Number of the current peak's period since the first look.
+    period: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Duration,
+    busy: u32,
+    accepted: u64,
+    /// Accepted or waiting.
+    arrived: u64,
+}
+
+impl Predictor {
+    /// What is best for the set now.
+    pub(super) fn wish(&mut self, now: Duration, set: &SetCensus, share: &Share) -> Wish {
+        let need = self.need(now, set, share);
+        self.remember(now, need);
+        let workers = set.idle + set.busy;
+        let spare_most = share.max_spare.saturating_sub(share.threads - 1).max(share.min_spare);
+        let chance = (DEVIATIONS * f64::from(need).sqrt()).ceil() as u32;
+        let mut wanted = need.saturating_add(chance.clamp(share.min_spare, spare_most));
+        if set.waiting.is_none() && is_saturated(set, share) {
+            wanted = wanted.max(set.busy.saturating_mul(2));
+        }
+        let missing = wanted.saturating_sub(workers).div_ceil(share.threads);
+        let kept = self.peak().saturating_add(share.min_spare);
+        if missing > 0 || set.processes == 0 {
+            Wish::Grow(missing.clamp(1, share.forks_a_look_max))
+        } else if set.idle > share.max_spare && workers.saturating_sub(share.threads) >= kept {
+            Wish::EndOne
+        } else {
+            Wish::Rest
+        }
+    }
+
+    /// Most workers that were needed at once within the last minute.
+    pub(super) fn peak(&self) -> u32 {
+        self.peaks.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Workers that the clients of the next [`HORIZON`] need.
+    fn need(&mut self, now: Duration, set: &SetCensus, share: &Share) -> u32 {
+        let waiting = set.waiting.unwrap_or(0);
+        let look = Look { at: now, busy: set.busy, accepted: set.arrivals, arrived: set.arrivals + u64::from(waiting) };
+        let Some(last) = self.last.replace(look).filter(|last| last.accepted <= look.accepted) else {
+            return set.busy + waiting;
+        };
+        let seconds = now.saturating_sub(last.at).as_secs_f64().max(1e-3);
+        let arrivals = look.arrived.saturating_sub(last.arrived) as f64 / seconds;
+        let busy = f64::from(last.busy + look.busy) / 2.0;
+        let left = (look.accepted - last.accepted) as f64 - (f64::from(look.busy) - f64::from(last.busy));
+        let departures = left.max(0.0) / seconds;
+        let rate_before = self.rate;
+        smooth(&mut self.rate, arrivals, seconds / RATE_SECONDS);
+        smooth(&mut self.busy, busy, seconds / SERVICE_SECONDS);
+        smooth(&mut self.departures, departures, seconds / SERVICE_SECONDS);
+        // Many who come at once are no rate: a forecast is made only of what lasts.
+        let rate = self.rate.min(rate_before).min(arrivals);
+        let mut service = ratio(self.busy, self.departures);
+        if is_saturated(set, share) {
+            // What all workers do at this moment says more than the past.
+            service = service.max(ratio(busy, departures));
+        }
+        expected(f64::from(set.busy), f64::from(waiting), rate, service).ceil() as u32
+    }
+
+    fn remember(&mut self, now: Duration, need: u32) {
+        let period = now.as_secs() / PEAK_SECONDS;
+        for passed in (self.period + 1..=period).take(PEAKS) {
+            self.peaks[(passed % PEAKS as u64) as usize] = 0;
+        }
+        self.period = self.period.max(period);
+        let peak = &mut self.peaks[(period % PEAKS as u64) as usize];
+        *peak = need.max(*peak);
+    }
+}
+
+/// Workers that `busy` clients in service, `waiting` ones and those that arrive at `rate` need within [`HORIZON`], each for
+/// `service` seconds on average: those in service leave, those who arrive approach rate x service, and those who wait are
+/// to be served by then.
+fn expected(busy: f64, waiting: f64, rate: f64, service: f64) -> f64 {
+    let staying = if service > 0.0 { (-HORIZON / service).exp() } else { 0.0 };
+    let arriving = if service.is_finite() { rate * service * (1.0 - staying) } else { rate * HORIZON };
+    let present = busy * staying + waiting * (service / HORIZON).min(1.0);
+    (present + arriving.min(rate * HORIZON)).max(busy)
+}
+
+/// Whether all workers that are up are busy.
+fn is_saturated(set: &SetCensus, share: &Share) -> bool {
+    set.busy > 0 && set.idle <= set.starting.saturating_mul(share.threads)
+}
+
+fn smooth(mean: &mut f64, value: f64, time_constants: f64) {
+    *mean += (value - *mean) * (1.0 - (-time_constants).exp());
+}
+
+/// `amount / rate`, in which nothing that leaves takes for ever.
+fn ratio(amount: f64, rate: f64) -> f64 {
+    if amount < 1e-3 {
+        0.0
+    } else if rate < 1e-6 {
+        f64::INFINITY
+    } else {
+        amount / rate
+    }
+}
