@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::out::{Front, OutQueue};
+use crate::request::Request;
+use crate::serve::Conn;
 use crate::transport::{Activity, Host, Transport, Turn};
 
 /// What the next `poll_fill` meets.
@@ -169,7 +171,7 @@ impl Host for MemoryHost {
 
     fn activity(&self, _: Activity) {}
 
-    fn served(&self, bytes: u64) {
+    fn served(&self, bytes: u64, _: &Request, _: &Conn) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

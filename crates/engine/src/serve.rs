@@ -3,6 +3,7 @@
 //! The engine returns to the MPM between requests, so that an idle connection is a [`Conn`] and a transport and nothing
 //! else. Waiting is the transport's business; here it only looks like `.await`.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -25,12 +26,14 @@ pub struct Conn {
     pub peer: SocketAddr,
     /// Requests answered so far with the connection kept alive.
     pub kept_alive: u32,
+    /// Bytes of those answers, and of the one being sent.
+    pub sent: u64,
 }
 
 impl Conn {
     /// A connection just accepted from `peer`.
     pub fn new(peer: SocketAddr) -> Conn {
-        Conn { peer, kept_alive: 0 }
+        Conn { peer, kept_alive: 0, sent: 0 }
     }
 }
 
@@ -45,13 +48,16 @@ const PIPELINE_BYTES_MAX: u64 = 64 * 1024;
 pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &dyn Host) -> io::Result<Next> {
     let mut request = Pooled::take(conn.peer, host.turn());
     loop {
-        host.activity(Activity::Reading);
+        host.reading(conn);
         let refused = match read_head(io, site, host, &mut request).await? {
-            Head::Complete => read_body(io, site, host, &request).await?,
+            Head::Complete => {
+                host.began(&request);
+                read_body(io, site, host, &request).await?
+            }
             Head::Refused(status) => Some(status),
             Head::EndOfFile => return Ok(Next::Close),
         };
-        host.activity(Activity::Writing);
+        host.activity(Activity::Handling);
         let kept = match refused {
             Some(status) => {
                 respond::fill_in(&mut request, status);
@@ -64,8 +70,9 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         };
         let sent = respond::enqueue(io.outgoing(), &request, &connection_fields(conn, site, &request, kept), site);
         let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
-        let flushed = if pipelined { Ok(()) } else { flush(io, site, host).await };
-        host.served(sent.total);
+        let flushed = if pipelined { Ok(()) } else { send(io, site, host, &request).await };
+        conn.sent += sent.total;
+        host.served(sent.total, &request, conn);
         host.activity(Activity::Logging);
         site.phases.log_transaction(&request, sent.body);
         flushed?;
@@ -220,6 +227,23 @@ fn connection_fields(conn: &Conn, site: &Site, request: &Request, kept: bool) ->
 /// that the client wanted to keep. A client that asked to close and has nothing more under way gets a plain close.
 fn leave(request: &Request, refused: Option<Status>, nothing_received: bool) -> Next {
     if refused.is_none() && nothing_received && !request.head.keep_alive() { Next::Close } else { Next::Linger }
+}
+
+/// Sends an answer. A thread that goes on with it after a wait tells whose it is.
+async fn send(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &Request) -> io::Result<()> {
+    host.activity(Activity::Writing);
+    let by = deadline(site, host);
+    let mut waited = false;
+    poll_fn(|cx| {
+        if waited {
+            host.began(request);
+            host.activity(Activity::Writing);
+        }
+        let outcome = io.poll_flush(cx, by);
+        waited = outcome.is_pending();
+        outcome
+    })
+    .await
 }
 
 async fn flush(io: &mut dyn Transport, site: &Site, host: &dyn Host) -> io::Result<()> {

@@ -2,11 +2,13 @@
 //! fork and never changes; nothing of the configuration text is looked at while serving.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use manifold_http::Limits;
 
 use crate::phases::Phases;
+use crate::status::StatusHandle;
 
 /// One server's resolved configuration.
 pub struct Site {
@@ -24,6 +26,12 @@ pub struct Site {
     pub limits: Limits,
     /// Bytes of a request body that are read before the request is refused with 413 (`LimitRequestBody`).
     pub limit_request_body: u64,
+    /// Whether workers tell the scoreboard about their requests (`ExtendedStatus`).
+    pub extended_status: bool,
+    /// Whether they tell the end of a long request line rather than its beginning (`SeeRequestTail`).
+    pub see_request_tail: bool,
+    /// How the status page learns what the server is doing.
+    pub status: Arc<StatusHandle>,
     /// What modules do with a request, phase by phase.
     pub phases: Phases,
 }
@@ -42,6 +50,9 @@ impl Site {
             max_keep_alive_requests: 100,
             limits: Limits::default(),
             limit_request_body: LIMIT_REQUEST_BODY,
+            extended_status: false,
+            see_request_tail: false,
+            status: Arc::default(),
             phases,
         }
     }

@@ -6,6 +6,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::out::OutQueue;
+use crate::request::Request;
+use crate::serve::Conn;
+use crate::status::Step;
 
 /// One client connection, as the protocol engine sees it. Each MPM has one implementation.
 ///
@@ -65,22 +68,66 @@ pub struct Turn {
     pub wall: Duration,
 }
 
-/// What the thread is doing, as Apache's scoreboard letters tell it (`ap_mod_status`, "Scoreboard Key").
+/// What the thread is doing: Apache's scoreboard letters (`mod_status`, "Scoreboard Key"), some of them in finer steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Activity {
     /// `_`: waiting for a connection.
-    Ready = b'_',
-    /// `R`: reading a request.
-    Reading = b'R',
-    /// `W`: sending a reply.
-    Writing = b'W',
+    Ready,
+    /// `R`: reading a request head.
+    Reading,
+    /// `R`: reading a request body.
+    ReadingBody,
+    /// `W`: modules make the reply.
+    Handling,
+    /// `W`: sending the reply.
+    Writing,
     /// `K`: waiting for the next request of a kept-alive connection.
-    KeepAlive = b'K',
+    KeepAlive,
     /// `C`: closing the connection.
-    Closing = b'C',
+    Closing,
     /// `L`: logging.
-    Logging = b'L',
+    Logging,
+}
+
+impl Activity {
+    /// All of them, each at the place of its number.
+    pub const ALL: [Activity; 8] = [
+        Activity::Ready,
+        Activity::Reading,
+        Activity::ReadingBody,
+        Activity::Handling,
+        Activity::Writing,
+        Activity::KeepAlive,
+        Activity::Closing,
+        Activity::Logging,
+    ];
+
+    /// The letter of the scoreboard key.
+    pub fn letter(self) -> u8 {
+        match self {
+            Activity::Ready => b'_',
+            Activity::Reading | Activity::ReadingBody => b'R',
+            Activity::Handling | Activity::Writing => b'W',
+            Activity::KeepAlive => b'K',
+            Activity::Closing => b'C',
+            Activity::Logging => b'L',
+        }
+    }
+
+    /// How the status page calls it.
+    pub fn step(self) -> Step {
+        match self {
+            Activity::Ready => Step::Idle,
+            Activity::Reading => Step::Head,
+            Activity::ReadingBody => Step::Body,
+            Activity::Handling => Step::Handler,
+            Activity::Writing => Step::Sending,
+            Activity::KeepAlive => Step::KeepAlive,
+            Activity::Closing => Step::Closing,
+            Activity::Logging => Step::Logging,
+        }
+    }
 }
 
 /// What the engine may ask of the process it runs in.
@@ -91,8 +138,21 @@ pub trait Host: Send + Sync {
     /// Tells the scoreboard what the calling thread does now.
     fn activity(&self, activity: Activity);
 
-    /// Counts one answered request and the bytes of its response, head included.
-    fn served(&self, bytes: u64);
+    /// Tells that the calling thread waits for a request of `conn`, or reads its head: [`Activity::Reading`].
+    fn reading(&self, conn: &Conn) {
+        let _clients_are_of_interest_to_few_hosts = conn;
+        self.activity(Activity::Reading);
+    }
+
+    /// Tells which request the calling thread works on, once its head is complete; and again when another thread goes on
+    /// with it after a wait.
+    fn began(&self, request: &Request) {
+        let _requests_are_of_interest_to_few_hosts = request;
+    }
+
+    /// Counts one answered request and the bytes of its response, head included. `conn` counts these bytes already, but
+    /// not yet the request.
+    fn served(&self, bytes: u64, request: &Request, conn: &Conn);
 
     /// Whether the generation is draining: this answer shall be the connection's last, with `Connection: close`.
     fn draining(&self) -> bool;

@@ -3,7 +3,6 @@
 use std::io;
 use std::thread::Builder;
 
-use manifold_engine::transport::Activity;
 use manifold_sys::privileges;
 use manifold_sys::signal::{self, Signal};
 use nix::errno::Errno;
@@ -11,7 +10,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::generation::Child;
 use crate::limits::Model;
-use crate::scoreboard::{ServerState, Status};
+use crate::scoreboard::ServerState;
 use crate::{event, percore, prefork, worker};
 
 /// Exit status of a child that ended because it was asked to, or had served enough.
@@ -38,7 +37,7 @@ pub fn run(child: &Child<'_>) -> u8 {
 /// The four shapes.
 pub(crate) fn serve(child: &Child<'_>) -> u8 {
     for thread in 0..child.generation.scoreboard.threads() {
-        child.worker(thread).set_status(Status::Doing(Activity::Ready));
+        child.worker(thread).begin();
     }
     match child.generation.limits.model {
         Model::Prefork => prefork::child_main(child),

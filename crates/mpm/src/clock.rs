@@ -22,8 +22,7 @@ pub fn tick() -> Turn {
         Some(turn) => turn.number + 1,
         None => THREADS.fetch_add(1, Ordering::Relaxed) * TURNS_A_THREAD + 1,
     };
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let turn = Turn { number, now: Instant::now(), wall };
+    let turn = Turn { number, now: Instant::now(), wall: wall() };
     TURN.set(Some(turn));
     turn
 }
@@ -31,6 +30,11 @@ pub fn tick() -> Turn {
 /// The thread's current turn; the first one begins now.
 pub fn turn() -> Turn {
     TURN.get().unwrap_or_else(tick)
+}
+
+/// The time since the Unix epoch at this very moment.
+pub fn wall() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
 /// A deadline that one thread sets and another looks at.

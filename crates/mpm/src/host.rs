@@ -3,10 +3,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use manifold_engine::request::Request;
+use manifold_engine::serve::Conn;
+use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host, Turn};
+use manifold_http::Version;
+use nix::unistd::gettid;
 
 use crate::clock;
-use crate::scoreboard::{Status, WorkerSlot};
+use crate::generation::Child;
+use crate::scoreboard::{Began, Status, WorkerSlot};
 
 /// The process around one thread.
 #[derive(Debug)]
@@ -15,6 +21,17 @@ pub struct ThreadHost<'a> {
     pub worker: WorkerSlot<'a>,
     /// Set when the child shall end gracefully.
     pub draining: &'a AtomicBool,
+    /// What is told of requests.
+    pub telling: Telling,
+}
+
+impl<'a> ThreadHost<'a> {
+    /// The host of worker `thread` of `child`, which is the calling thread.
+    pub fn new(child: &Child<'a>, thread: usize, draining: &'a AtomicBool) -> ThreadHost<'a> {
+        let worker = child.worker(thread);
+        worker.set_tid(gettid().as_raw());
+        ThreadHost { worker, draining, telling: Telling::of(&child.generation.site) }
+    }
 }
 
 impl Host for ThreadHost<'_> {
@@ -26,11 +43,73 @@ impl Host for ThreadHost<'_> {
         self.worker.set_status(Status::Doing(activity));
     }
 
-    fn served(&self, bytes: u64) {
-        self.worker.count_request(bytes);
+    fn reading(&self, conn: &Conn) {
+        self.telling.reading(&self.worker, conn);
+    }
+
+    fn began(&self, request: &Request) {
+        self.telling.began(&self.worker, request);
+    }
+
+    fn served(&self, bytes: u64, request: &Request, conn: &Conn) {
+        self.telling.served(&self.worker, bytes, request, conn);
     }
 
     fn draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+}
+
+/// What workers tell the scoreboard of their requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Telling {
+    /// `ExtendedStatus`.
+    pub extended: bool,
+    /// `SeeRequestTail`.
+    pub tail: bool,
+}
+
+impl Telling {
+    /// As the configuration says.
+    pub fn of(site: &Site) -> Telling {
+        Telling { extended: site.extended_status, tail: site.see_request_tail }
+    }
+
+    /// See [`Host::reading`].
+    pub fn reading(self, worker: &WorkerSlot<'_>, conn: &Conn) {
+        worker.set_status(Status::Doing(Activity::Reading));
+        if self.extended {
+            worker.reading(conn, clock::turn().wall);
+        }
+    }
+
+    /// See [`Host::began`].
+    pub fn began(self, worker: &WorkerSlot<'_>, request: &Request) {
+        if self.extended {
+            worker.began(&Began {
+                at: request.turn.wall,
+                request: request.request_line(),
+                tail: self.tail,
+                vhost: request.head.host(&request.bytes).unwrap_or_default(),
+                protocol: protocol(request.head.version()),
+            });
+        }
+    }
+
+    /// See [`Host::served`].
+    pub fn served(self, worker: &WorkerSlot<'_>, bytes: u64, request: &Request, conn: &Conn) {
+        worker.count_request(bytes);
+        if self.extended {
+            // The turn's time would do for nothing but waits: most requests begin and end in one turn.
+            worker.finished(conn, request.turn.wall, clock::wall());
+        }
+    }
+}
+
+/// As Apache writes it in the scoreboard.
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::Http10 => "http/1.0",
+        Version::Http11 => "http/1.1",
     }
 }

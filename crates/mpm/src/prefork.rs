@@ -21,7 +21,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
     if signal::note_on(Signal::SIGUSR1).is_err() || prepare(child).is_err() {
         return EXIT_SICK;
     }
-    let host = ThreadHost { worker: child.worker(0), draining: signal::asked() };
+    let host = ThreadHost::new(child, 0, signal::asked());
     let enough = child.generation.limits.max_connections_per_child;
     let mut served = 0;
     let mut next_listener = 0;

@@ -8,13 +8,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use manifold_engine::transport::Activity;
 use manifold_sys::shm::SharedWords;
+
+mod worker;
+
+use self::worker::WORKER_WORDS;
+pub use self::worker::{Began, Details, PROTOCOL_BYTES, REQUEST_BYTES, Status, VHOST_BYTES, WorkerSlot};
 
 /// Words of a process slot: two cache lines, so that neighbours do not slow each other down.
 const SERVER_WORDS: usize = 16;
-/// Words of a worker slot: one cache line.
-const WORKER_WORDS: usize = 8;
 
 /// The table of all slots. Clones share the same memory.
 #[derive(Clone, Debug)]
@@ -237,108 +239,10 @@ impl ServerSlot<'_> {
     }
 }
 
-/// What a worker is doing: Apache's scoreboard letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// `.`: no such thread.
-    Dead,
-    /// `S`: starting up.
-    Starting,
-    /// `G`: finishing gracefully.
-    Graceful,
-    /// Serving or ready to.
-    Doing(Activity),
-}
-
-impl Status {
-    /// The letter of `mod_status`.
-    pub fn letter(self) -> u8 {
-        match self {
-            Status::Dead => b'.',
-            Status::Starting => b'S',
-            Status::Graceful => b'G',
-            Status::Doing(activity) => activity as u8,
-        }
-    }
-
-    /// Whether the spare management counts the worker as idle: one that starts is not yet busy, so that the parent does
-    /// not pile on.
-    pub fn is_idle(self) -> bool {
-        matches!(self, Status::Starting | Status::Doing(Activity::Ready))
-    }
-
-    fn from_word(word: u64) -> Status {
-        match word as u8 {
-            b'S' => Status::Starting,
-            b'G' => Status::Graceful,
-            b'_' => Status::Doing(Activity::Ready),
-            b'R' => Status::Doing(Activity::Reading),
-            b'W' => Status::Doing(Activity::Writing),
-            b'K' => Status::Doing(Activity::KeepAlive),
-            b'C' => Status::Doing(Activity::Closing),
-            b'L' => Status::Doing(Activity::Logging),
-            _ => Status::Dead,
-        }
-    }
-}
-
-/// A worker in the scoreboard: a thread, or a whole process in prefork.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkerSlot<'a> {
-    words: &'a [AtomicU64],
-}
-
-impl WorkerSlot<'_> {
-    const STATUS: usize = 0;
-    const REQUESTS: usize = 1;
-    const BYTES: usize = 2;
-    const CONNECTIONS: usize = 3;
-
-    /// What the worker is doing.
-    pub fn status(&self) -> Status {
-        Status::from_word(self.words[Self::STATUS].load(Ordering::Relaxed))
-    }
-
-    /// Tells what the worker is doing.
-    pub fn set_status(&self, status: Status) {
-        self.words[Self::STATUS].store(u64::from(status.letter()), Ordering::Relaxed);
-    }
-
-    /// Counts one answered request of `bytes` bytes.
-    pub fn count_request(&self, bytes: u64) {
-        self.add(Self::REQUESTS, 1);
-        self.add(Self::BYTES, bytes);
-    }
-
-    /// Counts one accepted connection.
-    pub fn count_connection(&self) {
-        self.add(Self::CONNECTIONS, 1);
-    }
-
-    /// Requests answered by this slot's occupants.
-    pub fn requests(&self) -> u64 {
-        self.words[Self::REQUESTS].load(Ordering::Relaxed)
-    }
-
-    /// Bytes sent by this slot's occupants.
-    pub fn bytes(&self) -> u64 {
-        self.words[Self::BYTES].load(Ordering::Relaxed)
-    }
-
-    /// Connections accepted by this slot's occupants.
-    pub fn connections(&self) -> u64 {
-        self.words[Self::CONNECTIONS].load(Ordering::Relaxed)
-    }
-
-    /// One writer at a time: a load and a store are exact, and cheaper than a locked addition.
-    fn add(&self, word: usize, n: u64) {
-        let word = &self.words[word];
-        word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use manifold_engine::transport::Activity;
+
     use super::*;
 
     #[test]
@@ -357,16 +261,5 @@ mod tests {
         assert_eq!((board.server(1).state(), board.server(1).counts()), (ServerState::Empty, Counts::default()));
         assert_eq!(board.worker(1, 2).status(), Status::Dead);
         assert_eq!(board.totals(), Totals { requests: 2, bytes: 111, connections: 1 });
-    }
-
-    #[test]
-    fn every_letter_is_read_back() {
-        use Activity::{Closing, KeepAlive, Logging, Reading, Ready, Writing};
-        let board = Scoreboard::new(1, 1).unwrap();
-        let doing = [Ready, Reading, Writing, KeepAlive, Closing, Logging].map(Status::Doing);
-        for status in [Status::Dead, Status::Starting, Status::Graceful].into_iter().chain(doing) {
-            board.worker(0, 0).set_status(status);
-            assert_eq!(board.worker(0, 0).status(), status);
-        }
     }
 }

@@ -42,7 +42,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 
 /// A worker thread: take a connection, serve it to its end, and again.
 fn serve_queue(child: &Child<'_>, index: usize, queue: &Queue) {
-    let host = ThreadHost { worker: child.worker(index), draining: &queue.draining };
+    let host = ThreadHost::new(child, index, &queue.draining);
     host.activity(Activity::Ready);
     while let Some((stream, peer)) = queue.take() {
         let serve = || serve_connection(stream, peer, child.generation.timeout(), &child.generation.site, &host);

@@ -20,11 +20,13 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use manifold_engine::request::Request;
 use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host, Next, Turn};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::unistd::gettid;
 
 use crate::child::{self, EXIT_SICK, cpus};
 use crate::clock;
@@ -32,6 +34,7 @@ use crate::event::listener::Listener;
 use crate::event::ready::ReadyQueue;
 use crate::event::slot::{Held, Slot};
 use crate::generation::Child;
+use crate::host::Telling;
 use crate::nonblocking::{NonblockingTransport, Parking};
 use crate::scoreboard::Status;
 
@@ -104,6 +107,7 @@ pub(crate) struct Place {
 pub(crate) struct Shared<'a> {
     child: Child<'a>,
     site: &'a Site,
+    telling: Telling,
     epoll: &'a Epoll,
     wake: &'a EventFd,
     places: &'a [Place],
@@ -119,6 +123,7 @@ impl<'a> Shared<'a> {
         Shared {
             child: Child { generation: child.generation, slot: child.slot },
             site: &child.generation.site,
+            telling: Telling::of(&child.generation.site),
             epoll,
             wake,
             places,
@@ -185,8 +190,16 @@ impl Host for Shared<'_> {
         self.child.worker(WORKER.get()).set_status(Status::Doing(activity));
     }
 
-    fn served(&self, bytes: u64) {
-        self.child.worker(WORKER.get()).count_request(bytes);
+    fn reading(&self, conn: &Conn) {
+        self.telling.reading(&self.child.worker(WORKER.get()), conn);
+    }
+
+    fn began(&self, request: &Request) {
+        self.telling.began(&self.child.worker(WORKER.get()), request);
+    }
+
+    fn served(&self, bytes: u64, request: &Request, conn: &Conn) {
+        self.telling.served(&self.child.worker(WORKER.get()), bytes, request, conn);
     }
 
     fn draining(&self) -> bool {
@@ -209,6 +222,7 @@ where
     /// A worker thread: take a slot with work, run it until it waits, and again.
     fn work(&self, index: usize) {
         WORKER.set(index);
+        self.shared.child.worker(index).set_tid(gettid().as_raw());
         let (mut enlisted, mut spare) = (false, None);
         while let Some(slot) = self.shared.ready.pop(&mut enlisted) {
             let slot = slot as usize;

@@ -55,7 +55,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 fn start(child: &Child<'_>) -> io::Result<u8> {
     connections_allowed(child, "mpm_percore");
     let draining = AtomicBool::new(false);
-    let host = ThreadHost { worker: child.worker(0), draining: &draining };
+    let host = ThreadHost::new(child, 0, &draining);
     let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
     match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
         Ok(ring) => Core::new(ring, child, &host)?.run(),

@@ -89,6 +89,8 @@ async fn serve_for_ever(mut io: MailTransport, site: &Site, host: &dyn Host) {
 #[cfg(test)]
 mod tests {
     use manifold_engine::phases::Phases;
+    use manifold_engine::request::Request;
+    use manifold_engine::serve::Conn;
     use manifold_engine::transport::{Activity, Turn};
 
     use super::*;
@@ -100,7 +102,7 @@ mod tests {
             crate::clock::turn()
         }
         fn activity(&self, _: Activity) {}
-        fn served(&self, _: u64) {}
+        fn served(&self, _: u64, _: &Request, _: &Conn) {}
         fn draining(&self) -> bool {
             false
         }

@@ -88,7 +88,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> 
     let body = move || {
         let child = Child { generation: &generation, slot: 0 };
         let draining = AtomicBool::new(false);
-        let host = ThreadHost { worker: child.worker(0), draining: &draining };
+        let host = ThreadHost::new(&child, 0, &draining);
         match on {
             On::Ring => Core::new(Ring::new(&OPTIONS).unwrap(), &child, &host).unwrap().run().unwrap(),
             On::Epoll => Core::new(EpollDriver::new().unwrap(), &child, &host).unwrap().run().unwrap(),
