@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::experiment::Experiment;
+use crate::reload_test::{self, ReloadArgs};
 use crate::server::Page;
 use crate::target::{TARGETS, Target};
 
@@ -33,6 +34,9 @@ pub enum Do {
     /// Start every server, load them in random order, and write a report with the answer
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Reload a server again and again under load, and count every request it loses
+    #[command(after_help = reload_test::EXAMPLES)]
+    ReloadTest(ReloadArgs),
     /// Write report.html and cells.csv again from a results.json
     Report {
         /// The results.json of an earlier run, or the folder it is in

@@ -21,13 +21,17 @@ mod output;
 mod plot;
 mod proc;
 mod progress;
+mod reload_test;
 mod report;
 mod results;
 mod run;
 mod sampler;
 mod server;
+mod staged;
+mod table;
 mod target;
 mod text;
+mod wire;
 mod words;
 
 use std::ffi::OsString;
@@ -53,6 +57,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             Ok(settings) => run::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
             Err(sentence) => fail(&sentence, 2),
         },
+        Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("{error:#}"), 1),

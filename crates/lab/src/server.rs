@@ -46,6 +46,20 @@ pub struct Server {
     child: Child,
 }
 
+/// The name of a server's configuration in its folder.
+pub const CONFIG_FILE: &str = "server.conf";
+
+/// Where a server is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// A folder of its own.
+    pub folder: &'a Path,
+    /// The port its configuration says.
+    pub port: u16,
+    /// Processors it runs on.
+    pub cores: &'a [usize],
+}
+
 /// The page every server must answer with.
 #[derive(Debug)]
 pub struct Page {
@@ -61,14 +75,23 @@ impl Server {
     /// # Errors
     /// If the folder cannot be written or the program cannot be started.
     pub fn start(installed: &Installed, terms: &Terms<'_>, helper: &Path) -> Result<Server> {
-        let folder = terms.folder.to_owned();
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        let config = folder.join("server.conf");
         let text = installed.target.config(terms).map_err(anyhow::Error::msg)?;
+        let place = Place { folder: terms.folder, port: terms.port, cores: terms.cores };
+        Server::start_with(installed, &place, &text, helper)
+    }
+
+    /// As [`start`](Self::start), by a configuration of the caller's.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn start_with(installed: &Installed, place: &Place<'_>, text: &str, helper: &Path) -> Result<Server> {
+        let folder = place.folder.to_owned();
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let config = folder.join(CONFIG_FILE);
         fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
         let console = File::create(folder.join("console.log")).context("cannot write the server's console.log")?;
         let child = Command::new(helper)
-            .args(["lab", "exec", "--cores", &cores::text(terms.cores), "--"])
+            .args(["lab", "exec", "--cores", &cores::text(place.cores), "--"])
             .arg(&installed.program)
             .args(installed.target.arguments(&config))
             .stdin(Stdio::null())
@@ -78,7 +101,7 @@ impl Server {
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {}", installed.program.display()))?;
-        Ok(Server { installed: installed.clone(), port: terms.port, warm_up: Duration::ZERO, folder, child })
+        Ok(Server { installed: installed.clone(), port: place.port, warm_up: Duration::ZERO, folder, child })
     }
 
     /// The process id of the server's parent process.
@@ -133,6 +156,16 @@ impl Server {
     /// Whether it is still there.
     pub fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends it a signal; one that has ended and is not reaped yet takes it without effect.
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill(Pid::from_raw(self.pid()), signal);
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn ended(&mut self) -> Option<String> {
+        self.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
 
     /// Asks it to end. Dropping it waits for that; asking all first lets them end side by side.

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::cores;
@@ -30,7 +31,7 @@ pub struct Terms<'a> {
 }
 
 /// Whose program a target is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
     /// This binary.
@@ -41,8 +42,19 @@ pub enum Family {
     Nginx,
 }
 
+impl Family {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Manifold => "manifold",
+            Family::Apache2 => "apache2",
+            Family::Nginx => "nginx",
+        }
+    }
+}
+
 /// A concurrency model; the namesakes of the two families share their colour in every plot.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Model {
     /// A process a connection.
@@ -54,6 +66,7 @@ pub enum Model {
     /// A ring a core.
     Percore,
     /// nginx's own: one event loop a process.
+    #[value(skip)]
     Loop,
 }
 
@@ -152,7 +165,10 @@ impl Target {
         match self.family {
             Family::Manifold => Ok(httpd_config(self, terms, &manifold_lines(self.model))),
             Family::Apache2 => {
-                Ok(httpd_config(self, terms, &apache_lines(self.model, apache_modules(self.model)?, terms.folder)))
+                let own = apache_lines(self.model, apache_modules(self.model)?, &[], terms.folder);
+                // Large files the way the others send them.
+                let own = format!("{own}EnableSendfile On\n");
+                Ok(httpd_config(self, terms, &own))
             }
             Family::Nginx => Ok(nginx_config(terms)),
         }
@@ -216,14 +232,15 @@ fn httpd_config(target: &Target, terms: &Terms<'_>, own: &str) -> String {
 }
 
 /// What only manifold is told: the model, under the name Apache would load it by.
-fn manifold_lines(model: Model) -> String {
+pub fn manifold_lines(model: Model) -> String {
     format!("LoadModule mpm_{0}_module modules/mod_mpm_{0}.so\n", model.name())
 }
 
-/// What only Apache is told: its modules by path, and to send large files as the others do.
-fn apache_lines(model: Model, modules: &Path, folder: &Path) -> String {
+/// What only Apache is told: its modules by path (`others` besides those it needs).
+pub fn apache_lines(model: Model, modules: &Path, others: &[&str], folder: &Path) -> String {
     let mut text = String::new();
-    for module in [&format!("mpm_{}", model.name()), "authz_core", "mime", "dir"] {
+    let model = format!("mpm_{}", model.name());
+    for module in [&*model, "authz_core", "mime", "dir"].iter().chain(others) {
         let file = modules.join(format!("mod_{module}.so"));
         // A module that is not there is compiled in.
         if file.exists() || module.starts_with("mpm_") {
@@ -233,7 +250,7 @@ fn apache_lines(model: Model, modules: &Path, folder: &Path) -> String {
     let types = if Path::new("/etc/mime.types").exists() { "/etc/mime.types" } else { "/dev/null" };
     let _ = write!(
         text,
-        "DefaultRuntimeDir \"{}\"\n<IfModule mime_module>\nTypesConfig {types}\nAddType text/html .html\n</IfModule>\nEnableSendfile On\n",
+        "DefaultRuntimeDir \"{}\"\n<IfModule mime_module>\nTypesConfig {types}\nAddType text/html .html\n</IfModule>\n",
         folder.display()
     );
     text
@@ -281,7 +298,10 @@ fn nginx_config(terms: &Terms<'_>) -> String {
 }
 
 /// Apache's module folder, if the model's module is in it.
-fn apache_modules(model: Model) -> Result<&'static Path, String> {
+///
+/// # Errors
+/// A sentence that names the places looked at.
+pub fn apache_modules(model: Model) -> Result<&'static Path, String> {
     let file = format!("mod_mpm_{}.so", model.name());
     APACHE_MODULES
         .iter()
@@ -374,8 +394,8 @@ mod tests {
             let theirs = httpd_config(of(&format!("apache2-{}", model.name())), &terms(None), "");
             assert!(ours.lines().skip(1).eq(theirs.lines().skip(1)), "{ours}\n{theirs}");
         }
-        let own = apache_lines(Model::Event, Path::new("/nowhere"), Path::new("/run/one"));
-        check(&own, &["LoadModule mpm_event_module \"/nowhere/mod_mpm_event.so\"", "EnableSendfile On"], &["authz"]);
+        let own = apache_lines(Model::Event, Path::new("/nowhere"), &[], Path::new("/run/one"));
+        check(&own, &["LoadModule mpm_event_module \"/nowhere/mod_mpm_event.so\""], &["authz"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub mod connection;
 pub mod native;
 pub mod outcome;
 pub mod plan;
-mod poller;
+pub mod poller;
 pub mod report;
 pub mod run;
 
