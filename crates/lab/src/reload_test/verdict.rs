@@ -224,7 +224,7 @@ mod tests {
         assert!(counts.contains("connections ended by Connection: close                      10                0\n"));
         assert_eq!(counts.lines().count(), 4 + Loss::ALL.len() + 2);
         let expected = "reload                in force after ms  old until ms  lost\n    \
-                        before the first                                   0\n \
+                        before the first                                      0\n \
                         1  event -> percore                 12             3     0\n \
                         2  event                            12             3     0\n";
         assert_eq!(trial().reload_table(), expected);
