@@ -164,16 +164,38 @@ impl Transport for BlockingTransport {
 /// # Errors
 /// The call's error; `UnexpectedEof` when a file became shorter than was announced.
 pub fn send_front(stream: &impl AsFd, out: &OutQueue) -> io::Result<Option<u64>> {
+    send_some(stream, out, u64::MAX)
+}
+
+/// The same for at most so many bytes, at least 1: a reader that is as fast as the sender keeps one call busy for as long
+/// as there is something to send.
+///
+/// # Errors
+/// As [`send_front`].
+pub fn send_some(stream: &impl AsFd, out: &OutQueue, at_most: u64) -> io::Result<Option<u64>> {
+    let mut room = usize::try_from(at_most).unwrap_or(usize::MAX);
     match out.front() {
         Front::Empty => Ok(None),
         Front::Memory => {
             let mut slices = [IoSlice::new(&[]); GATHER_MAX];
             let (filled, more) = out.gather(&mut slices);
-            let flags = if more { Flags::MoreFollows } else { Flags::None };
-            socket::send(stream, &slices[..filled], flags).map(|n| Some(n as u64))
+            let fits = |slice: &&IoSlice<'_>| {
+                slice.len() <= room && {
+                    room -= slice.len();
+                    true
+                }
+            };
+            let fitting = slices[..filled].iter().take_while(fits).count();
+            let sent = if fitting == 0 {
+                socket::send(stream, &[IoSlice::new(&slices[0][..room])], Flags::MoreFollows)
+            } else {
+                let flags = if more || fitting < filled { Flags::MoreFollows } else { Flags::None };
+                socket::send(stream, &slices[..fitting], flags)
+            };
+            sent.map(|n| Some(n as u64))
         }
         Front::File(file, range) => {
-            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(room);
             let mut offset = i64::try_from(range.start).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
             match nix::sys::sendfile::sendfile64(stream.as_fd(), file.as_fd(), Some(&mut offset), length)? {
                 0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")),

@@ -1,6 +1,7 @@
 //! The turn of the calling thread: time is read once each time input was collected, not once for each use.
 
 use std::cell::Cell;
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -44,7 +45,7 @@ pub struct Deadline(AtomicU64);
 impl Deadline {
     /// Sets the deadline.
     pub fn set(&self, at: Instant) {
-        self.0.store(nanoseconds(at), Ordering::Relaxed);
+        self.0.store(nanoseconds(at).get(), Ordering::Relaxed);
     }
 
     /// There is no deadline any more.
@@ -60,15 +61,16 @@ impl Deadline {
     /// Whether there is a deadline and it has passed at `now`.
     pub fn has_passed(&self, now: Instant) -> bool {
         let at = self.0.load(Ordering::Relaxed);
-        at != 0 && at <= nanoseconds(now)
+        at != 0 && at <= nanoseconds(now).get()
     }
 }
 
 /// Nanoseconds since the process first asked, at least 1.
-fn nanoseconds(at: Instant) -> u64 {
+pub(crate) fn nanoseconds(at: Instant) -> NonZeroU64 {
     static BASE: OnceLock<Instant> = OnceLock::new();
     let base = *BASE.get_or_init(Instant::now);
-    u64::try_from(at.saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX).max(1)
+    let since = u64::try_from(at.saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX);
+    NonZeroU64::new(since).unwrap_or(NonZeroU64::MIN)
 }
 
 #[cfg(test)]

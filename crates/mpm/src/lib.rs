@@ -22,5 +22,6 @@ mod percore;
 mod prefork;
 pub mod scoreboard;
 pub mod server;
+mod shed;
 pub mod spare;
 mod worker;

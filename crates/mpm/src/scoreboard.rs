@@ -140,6 +140,8 @@ impl ServerSlot<'_> {
     const KEEP_ALIVE: usize = 7;
     const WAIT_IO: usize = 8;
     const WRITING: usize = 9;
+    const SHED: usize = 10;
+    const REFUSED: usize = 11;
 
     /// Takes the slot for process `pid` of `generation`.
     pub fn occupy(&self, pid: i32, generation: u64) {
@@ -195,6 +197,21 @@ impl ServerSlot<'_> {
     /// Counts connections that began (1) or ended (-1) to linger.
     pub fn add_lingering(&self, n: i64) {
         self.words[Self::LINGERING].fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// Counts an idle connection that was closed to make room for a new one.
+    pub fn count_shed(&self) {
+        self.words[Self::SHED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a new connection that was answered with 503 for lack of room.
+    pub fn count_refused(&self) {
+        self.words[Self::REFUSED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections shed and refused by this slot's occupants.
+    pub fn shed(&self) -> (u64, u64) {
+        (self.words[Self::SHED].load(Ordering::Relaxed), self.words[Self::REFUSED].load(Ordering::Relaxed))
     }
 
     /// Publishes how many connections are parked, idle or slow.

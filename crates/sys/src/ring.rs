@@ -152,6 +152,8 @@ struct Entity {
     shots_many: bool,
     /// The receive is not to be repeated where it finds no buffer.
     stopping: bool,
+    /// The receive is not with the kernel: it found no buffer, and is among those to be repeated.
+    starved: bool,
     /// The rest of a send that went out in part is not to follow.
     giving_up: bool,
     closing: bool,
@@ -169,6 +171,9 @@ pub struct Ring {
     vacant: Vec<u32>,
     /// Operations that did not fit into the submission queue, in order.
     backlog: VecDeque<Entry>,
+    /// Receives that found no buffer, in order. Each `wait` repeats no more than there are buffers, so that every one of
+    /// them finds one, however many there are. Entries of handles that are not `starved` (any more) mean nothing.
+    starved: VecDeque<Handle>,
     /// Operations whose last completion is still to come.
     under_way: usize,
     /// The buffer lent by the last event.
@@ -201,6 +206,7 @@ impl Ring {
             buffers: ManuallyDrop::new(buffers),
             vacant: Vec::new(),
             backlog: VecDeque::new(),
+            starved: VecDeque::new(),
             under_way: 0,
             lent: None,
             spares: Vec::new(),
@@ -310,6 +316,9 @@ impl Ring {
     ///
     /// Returns `true` when nothing was under way: the handle is gone at once and no event follows.
     pub fn close(&mut self, handle: Handle) -> bool {
+        if std::mem::take(&mut self.entities[handle.index()].starved) {
+            self.end(handle, Kind::Receive);
+        }
         for kind in [Kind::Accept, Kind::Receive, Kind::Poll] {
             self.cancel(handle, kind);
         }
@@ -327,6 +336,7 @@ impl Ring {
     /// Only what makes the ring unusable; a signal or a passed timeout is no error.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.reclaim();
+        self.feed_starved();
         while !self.backlog.is_empty() {
             self.refill();
             if !self.backlog.is_empty() && !self.enter(0, None)? {
@@ -334,7 +344,7 @@ impl Ring {
             }
         }
         let want = usize::from(self.uring.completion().is_empty());
-        self.enter(want, timeout)?;
+        self.enter(want, if self.starved.is_empty() { timeout } else { Some(Duration::ZERO) })?;
         Ok(())
     }
 
@@ -427,8 +437,9 @@ impl Ring {
             // It ended by itself before it was stopped: that is no failure of the connection.
             result = Err(io::Error::from_raw_os_error(libc::ECANCELED));
         } else if no_buffer && !more && !closing {
-            // Submitted with the next `wait`, by when the buffers of the completions before this one have come back.
-            self.push_receive(handle);
+            // Repeated with a `wait` to come, by when the buffers of the completions before this one have come back.
+            self.entities[handle.index()].starved = true;
+            self.starved.push_back(handle);
             return None;
         }
         if !more {
@@ -551,7 +562,25 @@ impl Ring {
         }
     }
 
+    /// Repeats receives that found no buffer, as many as can find one now.
+    fn feed_starved(&mut self) {
+        for _ in 0..self.buffers.count() {
+            let Some(handle) = self.starved.pop_front() else { return };
+            self.feed(handle);
+        }
+    }
+
+    fn feed(&mut self, handle: Handle) {
+        if std::mem::take(&mut self.entities[handle.index()].starved) {
+            self.push_receive(handle);
+        }
+    }
+
     fn cancel(&mut self, handle: Handle, kind: Kind) {
+        if kind == Kind::Receive {
+            // Only what is with the kernel can be cancelled there.
+            self.feed(handle);
+        }
         if self.entities[handle.index()].under_way & kind as u8 != 0 {
             let entry = opcode::AsyncCancel::new(user_data(handle, kind)).build();
             self.queue(entry.user_data(UNHEARD).flags(Flags::SKIP_SUCCESS));

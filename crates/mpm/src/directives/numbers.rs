@@ -179,7 +179,7 @@ pub(super) const MAX_CONNECTIONS: Row = row(
     "MaxConnections",
     ArgShape::Take1,
     "65536",
-    "Connections that a process holds at the same time, idle ones included; more wait to be accepted.",
+    "Connections that a process holds at the same time, idle ones included; beyond, idle ones end or 503 is said.",
     |server, call| {
         server.limits.max_connections = number(call)?;
         Ok(())

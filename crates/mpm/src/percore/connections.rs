@@ -14,76 +14,107 @@ use manifold_engine::transport::{Activity, Host, Next};
 use nix::errno::Errno;
 use nix::sys::socket::{Shutdown, shutdown};
 
-use super::deadlines::Deadlines;
-use super::driver::{Driver, Event, Handle, Readiness, Shots};
-use super::slot::{INBOX_MAX, Slot, State, deliver, peer};
+use super::deadlines::{Deadlines, Moment};
+use super::driver::{Driver, Event, Handle, Shots};
+use super::queues::{Queue, Queues};
+use super::sending::TURN_BYTES;
+use super::slot::{Counted, INBOX_MAX, Slot, State, deliver, peer};
 use super::tasks::Tasks;
 use super::transport::with_mail;
-use crate::blocking::{LINGER_READ, LINGER_TOTAL, send_front};
+use crate::blocking::{LINGER_READ, LINGER_TOTAL};
 use crate::clock;
 use crate::generation::Child;
 use crate::host::ThreadHost;
+use crate::shed::Shedding;
 
-/// Bytes of a large answer that one connection sends before the others get their turn.
-const SHARE: u64 = 1024 * 1024;
 /// Bytes of a lingering client that are dropped before it is cut off.
-const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
+const LINGER_BYTES_MAX: u32 = 16 * 1024 * 1024;
+/// Refused connections that linger at the same time; they have descriptors beside those of `MaxConnections`.
+const REFUSED_MAX: usize = 512;
+/// See [`Room::silence`].
+const SILENCE: Duration = Duration::from_secs(1);
+/// Deadlines looked at in a turn: those of many connections may come together, and no request waits for all of them.
+const EXPIRED_A_TURN: usize = 256;
 
 /// Something that happened to a descriptor that is no connection.
 pub(super) enum Outside {
     /// See [`Event::Accepted`].
     Accepted { listener: Handle, connection: io::Result<Handle>, more: bool },
-    /// Signals arrived.
-    Signals,
+    /// Signals arrived; whether the wait for them goes on.
+    Signals { more: bool },
+}
+
+/// How many connections there may be at the same time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Those that are served: `MaxConnections`, as far as there are descriptors.
+    pub(super) connections: usize,
+    /// Those that were refused and still read why.
+    pub(super) refused: usize,
+    /// A client that has said nothing for so long has to make room; before, its request may be on its way.
+    pub(super) silence: Duration,
+}
+
+impl Room {
+    /// For so many that are served.
+    pub(super) fn of(connections: usize) -> Room {
+        Room { connections, refused: (connections / 8).clamp(1, REFUSED_MAX), silence: SILENCE }
+    }
 }
 
 /// All connections of the core.
 pub(super) struct Connections<'a, D> {
     pub(super) driver: D,
-    child: &'a Child<'a>,
-    site: &'a Site,
+    pub(super) child: &'a Child<'a>,
+    pub(super) site: &'a Site,
     host: &'a ThreadHost<'a>,
-    slots: Vec<Slot>,
-    tasks: Tasks<'a>,
+    pub(super) slots: Vec<Slot>,
+    pub(super) tasks: Tasks<'a>,
     deadlines: Deadlines,
-    /// `MaxConnections`.
-    max: usize,
-    /// Connections that are served, and those that wait to be.
-    served: usize,
-    waiting: VecDeque<Handle>,
+    pub(super) queues: Queues,
+    pub(super) room: Room,
+    pub(super) shedding: Shedding,
+    /// Why accepting failed, until the log was told.
+    pub(super) accept_error: Option<io::Error>,
+    /// Connections that take up room, and all there are.
+    pub(super) served: usize,
+    open: usize,
     admitted: u64,
-    idle: u64,
-    /// Connections that sent their share and go on next turn.
-    unfinished: Vec<Handle>,
+    /// Accepted in this turn when there was no room.
+    pub(super) newcomers: Vec<Handle>,
+    /// Connections that sent their share and go on in another turn.
+    pub(super) unfinished: VecDeque<Handle>,
+    /// Bytes of large answers that may still be sent in this turn.
+    pub(super) turn_bytes: u64,
 }
 
 impl<'a, D: Driver> Connections<'a, D> {
-    pub(super) fn new(driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>) -> Connections<'a, D> {
+    pub(super) fn new(driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>, room: Room) -> Connections<'a, D> {
         let site: &Site = &child.generation.site;
-        let max = child.generation.limits.max_connections.max(1) as usize;
-        let (tasks, deadlines) = (Tasks::new(site, host), Deadlines::default());
-        let (slots, waiting, unfinished) = (Vec::new(), VecDeque::new(), Vec::new());
-        let (served, admitted, idle) = (0, 0, 0);
         Connections {
             driver,
             child,
             site,
             host,
-            slots,
-            tasks,
-            deadlines,
-            max,
-            served,
-            waiting,
-            admitted,
-            idle,
-            unfinished,
+            slots: Vec::new(),
+            tasks: Tasks::new(site, host),
+            deadlines: Deadlines::default(),
+            queues: Queues::new(),
+            room,
+            shedding: Shedding::new(&site.server, "mpm_percore"),
+            accept_error: None,
+            served: 0,
+            open: 0,
+            admitted: 0,
+            newcomers: Vec::new(),
+            unfinished: VecDeque::new(),
+            turn_bytes: TURN_BYTES,
         }
     }
 
     /// Connections there are.
     pub(super) fn open(&self) -> usize {
-        self.served + self.waiting.len()
+        self.open
     }
 
     /// Connections there ever were.
@@ -91,105 +122,108 @@ impl<'a, D: Driver> Connections<'a, D> {
         self.admitted
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.served < self.max && self.waiting.is_empty()
-    }
-
     /// Takes over a connection that was accepted.
     pub(super) fn admit(&mut self, handle: Handle) {
         self.admitted += 1;
+        self.open += 1;
         self.child.worker(0).count_connection();
         self.child.server().add_open(1);
         if self.slots.len() <= handle.index() {
             self.slots.resize_with(handle.index() + 1, Slot::vacant);
         }
-        if self.served < self.max {
+        if self.served < self.room.connections {
             self.begin(handle);
+            self.recount(handle);
         } else {
-            self.slots[handle.index()].state = State::Queued;
-            self.waiting.push_back(handle);
+            self.slots[handle.index()].state = State::Newcomer;
+            self.newcomers.push(handle);
         }
     }
 
     /// Waits for the first request. One receive only: a connection that is closed after its answer has none under way then.
-    fn begin(&mut self, handle: Handle) {
+    pub(super) fn begin(&mut self, handle: Handle) {
         self.served += 1;
-        self.set_state(handle, State::Idle);
+        let slot = &mut self.slots[handle.index()];
+        slot.served = true;
         match peer(self.driver.descriptor(handle).as_raw_fd()) {
-            Some(peer) => self.slots[handle.index()].conn = Conn::new(peer),
+            Some(peer) => slot.conn = Conn::new(peer),
             // It is gone already.
             None => return self.close(handle),
         }
+        self.set_state(handle, State::Idle);
         self.set_deadline(handle, clock::turn().now + self.site.timeout);
         self.driver.receive(handle, Shots::One);
     }
 
-    /// Hands over to the kernel what was queued, and waits until something happens or a deadline comes.
-    pub(super) fn wait(&mut self) -> io::Result<()> {
-        let now = clock::turn().now;
+    /// Hands over to the kernel what was queued, and waits until something happens, a deadline comes, or `by` has passed.
+    pub(super) fn wait(&mut self, by: Option<Instant>) -> io::Result<()> {
+        let now = Moment::from(clock::turn().now);
         let timeout = if self.unfinished.is_empty() {
-            self.deadlines.next_due().map(|due| due.saturating_duration_since(now))
+            let due = [self.deadlines.next_due(), by.map(Moment::from)].into_iter().flatten().min();
+            due.map(|due| due.since(now))
         } else {
             Some(Duration::ZERO)
         };
-        if self.tasks.busy() == 0 {
-            self.host.activity(Activity::Ready);
-        }
+        self.turn_bytes = TURN_BYTES;
+        self.host.activity(Activity::Ready);
         self.driver.wait(timeout)
     }
 
     /// Handles what happened to connections; returns what happened to other descriptors, then `None`.
     pub(super) fn handle_events(&mut self, signals: Handle) -> Option<Outside> {
         loop {
-            match self.driver.next_event()? {
+            let handle = match self.driver.next_event()? {
                 Event::Received { handle, data, more } => {
                     let got = data.map(|bytes| {
-                        deliver(&mut self.slots[handle.index()], &mut self.tasks, &mut self.idle, bytes);
+                        deliver(&mut self.slots[handle.index()], &mut self.tasks, bytes);
                         bytes.len()
                     });
                     self.received(handle, got, more);
+                    handle
                 }
-                Event::Sent { handle, result } => self.sent(handle, result),
-                Event::Ready { handle, .. } if handle == signals => return Some(Outside::Signals),
+                Event::Sent { handle, result } => {
+                    self.sent(handle, result);
+                    handle
+                }
+                Event::Ready { handle, more, .. } if handle == signals => return Some(Outside::Signals { more }),
                 Event::Ready { handle, .. } => {
                     self.slots[handle.index()].polling = false;
                     self.go_on(handle);
+                    handle
                 }
-                Event::Closed { handle } => self.forget(handle),
+                Event::Closed { handle } => {
+                    self.forget(handle);
+                    handle
+                }
                 Event::Accepted { listener, connection, more } => {
                     return Some(Outside::Accepted { listener, connection, more });
                 }
-            }
+            };
+            self.recount(handle);
         }
     }
 
-    /// Lets connections go on that had sent their share.
-    pub(super) fn go_on_sending(&mut self) {
-        for handle in std::mem::take(&mut self.unfinished) {
-            self.go_on(handle);
-        }
+    /// The turn ends: decides about connections for which there was no room, and looks after those whose deadline has come.
+    pub(super) fn end_turn(&mut self) {
+        self.expire();
+        self.settle_newcomers();
+        self.report_shedding();
     }
 
-    /// Looks after connections whose deadline has come; the turn ends.
-    pub(super) fn expire(&mut self) {
-        let now = clock::turn().now;
-        while let Some((due, index)) = self.deadlines.pop(now) {
-            let slot = &mut self.slots[index];
-            if slot.queued_due != Some(due) {
-                continue;
-            }
-            slot.queued_due = None;
-            let handle = Handle::from_index(index);
-            match slot.deadline {
-                Some(at) if at > now => self.set_deadline(handle, at),
+    fn expire(&mut self) {
+        let now = Moment::from(clock::turn().now);
+        for _ in 0..EXPIRED_A_TURN {
+            let Some(index) = self.deadlines.pop(now) else { return };
+            match self.slots[index].deadline {
+                Some(at) if at > now => self.deadlines.look_by(at, index),
                 Some(_) => {
-                    slot.deadline = None;
-                    self.timed_out(handle);
+                    self.slots[index].deadline = None;
+                    self.timed_out(Handle::from_index(index));
+                    self.recount(Handle::from_index(index));
                 }
                 None => {}
             }
         }
-        self.child.server().set_parked(self.idle);
     }
 
     /// Connections that never sent a byte are not waited for longer than those kept alive.
@@ -197,7 +231,7 @@ impl<'a, D: Driver> Connections<'a, D> {
         let by = clock::turn().now + self.site.keep_alive_timeout;
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
-            if matches!(slot.state, State::Idle) && slot.deadline.is_some_and(|at| at > by) {
+            if matches!(slot.state, State::Idle) && slot.deadline.is_some_and(|at| at > by.into()) {
                 self.set_deadline(Handle::from_index(index), by);
             }
         }
@@ -206,8 +240,8 @@ impl<'a, D: Driver> Connections<'a, D> {
     /// Bytes arrived (and were delivered), or will not any more.
     fn received(&mut self, handle: Handle, got: io::Result<usize>, more: bool) {
         let stopped = matches!(&got, Err(error) if error.raw_os_error() == Some(Errno::ECANCELED as i32));
-        let slot = &mut self.slots[handle.index()];
         let ended = matches!(got, Ok(0) | Err(_)) && !stopped;
+        let slot = &mut self.slots[handle.index()];
         slot.ended |= ended;
         match slot.state {
             State::Busy(task) => {
@@ -225,18 +259,18 @@ impl<'a, D: Driver> Connections<'a, D> {
             State::Idle if ended => self.leave(handle, got.ok().map(|_| Next::Close)),
             State::Lingering { .. } if ended => self.close(handle),
             State::Lingering { until, bytes } => {
-                let bytes = bytes + got.unwrap_or(0);
+                let bytes = bytes.saturating_add(u32::try_from(got.unwrap_or(0)).unwrap_or(u32::MAX));
                 if bytes > LINGER_BYTES_MAX {
                     return self.close(handle);
                 }
                 slot.state = State::Lingering { until, bytes };
-                self.set_deadline(handle, until.min(clock::turn().now + LINGER_READ));
+                self.set_deadline_at(handle, until.min((clock::turn().now + LINGER_READ).into()));
                 if !more {
                     self.driver.receive(handle, Shots::Many);
                 }
             }
             State::Idle if !more => self.driver.receive(handle, Shots::Many),
-            State::Idle | State::Leaving { .. } | State::Closing | State::Queued | State::Vacant => {}
+            State::Idle | State::Leaving { .. } | State::Closing | State::Newcomer | State::Vacant => {}
         }
     }
 
@@ -248,46 +282,11 @@ impl<'a, D: Driver> Connections<'a, D> {
         }
     }
 
-    /// A send has ended.
-    fn sent(&mut self, handle: Handle, result: io::Result<()>) {
-        let slot = &mut self.slots[handle.index()];
-        slot.sending = false;
-        if result.is_ok() && !slot.behind.is_empty() {
-            let behind = std::mem::replace(&mut slot.behind, self.driver.spare());
-            self.driver.send(handle, behind, false);
-            slot.sending = true;
-            if let State::Busy(task) = slot.state {
-                with_mail(self.tasks.mail(task), |mail| mail.behind = 0);
-            }
-            return;
-        }
-        slot.behind.clear();
-        match (slot.state, result) {
-            (State::Idle, Ok(())) => self.set_deadline(handle, clock::turn().now + self.site.keep_alive_timeout),
-            (State::Leaving { linger: true }, Ok(())) => self.linger(handle),
-            (State::Busy(task), Err(error)) => {
-                with_mail(self.tasks.mail(task), |mail| mail.flushed = Some(Err(error)));
-                self.go_on(handle);
-            }
-            (State::Busy(_), Ok(())) => self.go_on(handle),
-            (State::Idle | State::Leaving { .. }, _) => self.close(handle),
-            (State::Lingering { .. } | State::Closing | State::Queued | State::Vacant, _) => {}
-        }
-    }
-
-    /// Goes on with the large answer of a connection, if it has one under way.
-    fn go_on(&mut self, handle: Handle) {
-        if let State::Busy(task) = self.slots[handle.index()].state
-            && with_mail(self.tasks.mail(task), |mail| mail.flush.is_some())
-            && self.flush(handle, task)
-        {
-            self.run(handle, task);
-        }
-    }
-
     /// Lets the future of a connection go on until it waits for something, and sees to it that this will come.
-    fn run(&mut self, handle: Handle, task: usize) {
+    pub(super) fn run(&mut self, handle: Handle, task: usize) {
         self.slots[handle.index()].filling = false;
+        self.queues.leave(handle.index());
+        self.count_as(handle, Counted::Nowhere);
         loop {
             self.tasks.poll(task);
             match self.collect(handle, task) {
@@ -298,7 +297,7 @@ impl<'a, D: Driver> Connections<'a, D> {
                     }
                 }
                 Wants::Flush => {
-                    if !self.flush(handle, task) {
+                    if !self.begin_flush(handle, task) {
                         return;
                     }
                 }
@@ -312,71 +311,6 @@ impl<'a, D: Driver> Connections<'a, D> {
                 }
             }
         }
-    }
-
-    /// Takes out of a future's mail what it left there.
-    fn collect(&mut self, handle: Handle, task: usize) -> Wants {
-        let (slot, driver) = (&mut self.slots[handle.index()], &mut self.driver);
-        with_mail(self.tasks.mail(task), |mail| {
-            if !mail.staged.is_empty() {
-                if !slot.sending {
-                    let staged = std::mem::replace(&mut mail.staged, driver.spare());
-                    driver.send(handle, staged, mail.flush.is_some());
-                    slot.sending = true;
-                } else {
-                    slot.behind.append(&mut mail.staged);
-                    mail.behind = slot.behind.len();
-                }
-            }
-            if let Some((conn, result)) = mail.done.take() {
-                return Wants::Leave(conn, result);
-            }
-            match mail.fill_by.take() {
-                Some(by) => Wants::Fill(by),
-                None => Wants::Flush,
-            }
-        })
-    }
-
-    /// Sends what a future has queued, a share at a time. Returns whether that has ended and the future can go on.
-    fn flush(&mut self, handle: Handle, task: usize) -> bool {
-        let mail = self.tasks.mail(task);
-        let Some((mut queue, mut by)) = with_mail(mail, |mail| mail.flush.take()) else { return true };
-        let mut result = with_mail(mail, |mail| mail.flushed.take());
-        let slot = &mut self.slots[handle.index()];
-        let mut share = SHARE;
-        // What was sent behind the engine's back comes first; its end lets this go on.
-        while result.is_none() && !slot.sending {
-            match send_front(&self.driver.descriptor(handle), &queue) {
-                Ok(sent) => {
-                    let sent = sent.unwrap_or(0);
-                    queue.advance(sent);
-                    share = share.saturating_sub(sent);
-                    by = clock::turn().now + self.site.timeout;
-                    if queue.is_empty() {
-                        result = Some(Ok(()));
-                    } else if share == 0 {
-                        self.unfinished.push(handle);
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !slot.polling {
-                        slot.polling = true;
-                        self.driver.poll(handle, Readiness::Writable);
-                    }
-                    break;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => result = Some(Err(error)),
-            }
-        }
-        let ended = result.is_some();
-        if !ended {
-            self.set_deadline(handle, by);
-        }
-        with_mail(mail, |mail| (mail.flush, mail.flushed) = (Some((queue, by)), result));
-        ended
     }
 
     /// A future has left its connection. `false` when the next request is there already.
@@ -411,7 +345,7 @@ impl<'a, D: Driver> Connections<'a, D> {
     }
 
     /// Ends a connection, after what is still to be sent; `None` is one that broke or took too long.
-    fn leave(&mut self, handle: Handle, how: Option<Next>) {
+    pub(super) fn leave(&mut self, handle: Handle, how: Option<Next>) {
         let slot = &mut self.slots[handle.index()];
         let linger = how == Some(Next::Linger) && !slot.ended;
         if how.is_none() {
@@ -423,28 +357,28 @@ impl<'a, D: Driver> Connections<'a, D> {
             self.set_state(handle, State::Leaving { linger });
             self.set_deadline(handle, clock::turn().now + self.site.timeout);
         } else if linger {
-            self.linger(handle);
+            self.linger(handle, LINGER_TOTAL);
         } else {
             self.close(handle);
         }
     }
 
-    /// Half-closes, and drops what the client still sends (RFC 9112 section 9.6).
-    fn linger(&mut self, handle: Handle) {
+    /// Half-closes, and drops what the client still sends for at most `total` (RFC 9112 section 9.6).
+    pub(super) fn linger(&mut self, handle: Handle, total: Duration) {
         let socket = self.driver.descriptor(handle).as_raw_fd();
         if self.slots[handle.index()].ended || shutdown(socket, Shutdown::Write).is_err() {
             return self.close(handle);
         }
         let now = clock::turn().now;
-        self.set_state(handle, State::Lingering { until: now + LINGER_TOTAL, bytes: 0 });
-        self.set_deadline(handle, now + LINGER_READ);
+        self.set_state(handle, State::Lingering { until: (now + total).into(), bytes: 0 });
+        self.set_deadline(handle, now + total.min(LINGER_READ));
         if !self.driver.is_receiving(handle) {
             self.driver.receive(handle, Shots::Many);
         }
     }
 
     /// Closes. A send under way is carried through, as long as the client takes it.
-    fn close(&mut self, handle: Handle) {
+    pub(super) fn close(&mut self, handle: Handle) {
         self.set_state(handle, State::Closing);
         let slot = &mut self.slots[handle.index()];
         slot.behind = Vec::new();
@@ -453,19 +387,23 @@ impl<'a, D: Driver> Connections<'a, D> {
             self.forget(handle);
         } else if sending {
             self.set_deadline(handle, clock::turn().now + self.site.timeout);
+        } else {
+            self.give_up_room(handle);
         }
     }
 
     /// The last operation on a closed connection has ended: its place is free.
     fn forget(&mut self, handle: Handle) {
-        self.set_state(handle, State::Vacant);
-        let slot = &mut self.slots[handle.index()];
-        // The entry among the deadlines stays, and is used by the connection that takes the place.
-        *slot = Slot { queued_due: slot.queued_due, ..Slot::vacant() };
-        self.served -= 1;
+        self.give_up_room(handle);
+        self.count_as(handle, Counted::Nowhere);
+        self.slots[handle.index()] = Slot::vacant();
+        self.open -= 1;
         self.child.server().add_open(-1);
-        if let Some(next) = self.waiting.pop_front() {
-            self.begin(next);
+    }
+
+    fn give_up_room(&mut self, handle: Handle) {
+        if std::mem::take(&mut self.slots[handle.index()].served) {
+            self.served -= 1;
         }
     }
 
@@ -486,37 +424,55 @@ impl<'a, D: Driver> Connections<'a, D> {
             State::Idle | State::Leaving { .. } => self.leave(handle, None),
             State::Lingering { .. } => self.close(handle),
             State::Closing => self.driver.stop_sending(handle),
-            State::Queued | State::Vacant => {}
+            State::Newcomer | State::Vacant => {}
         }
     }
 
     fn set_state(&mut self, handle: Handle, state: State) {
-        let before = std::mem::replace(&mut self.slots[handle.index()].state, state);
-        match before {
-            State::Idle => self.idle -= 1,
-            State::Lingering { .. } => self.child.server().add_lingering(-1),
-            _ => {}
-        }
+        self.queues.leave(handle.index());
+        let slot = &mut self.slots[handle.index()];
+        slot.state = state;
         match state {
-            State::Idle => self.idle += 1,
-            State::Lingering { .. } => self.child.server().add_lingering(1),
-            State::Closing | State::Vacant => self.slots[handle.index()].deadline = None,
+            State::Closing => slot.deadline = None,
+            State::Idle => self.line_up(handle),
             _ => {}
         }
     }
 
-    fn set_deadline(&mut self, handle: Handle, at: Instant) {
-        let slot = &mut self.slots[handle.index()];
-        slot.deadline = Some(at);
-        if slot.queued_due.is_none_or(|due| due > at) {
-            slot.queued_due = Some(at);
-            self.deadlines.push(at, handle.index());
+    /// An idle connection to which nothing is being sent is among those that make room for others.
+    pub(super) fn line_up(&mut self, handle: Handle) {
+        let slot = &self.slots[handle.index()];
+        if !slot.sending {
+            let queue = if slot.conn.kept_alive > 0 { Queue::Kept } else { Queue::Silent };
+            self.queues.join(queue, handle.index());
         }
+    }
+
+    /// Sees to it that the scoreboard counts a connection where it belongs, now that work on it has paused.
+    pub(super) fn recount(&mut self, handle: Handle) {
+        self.count_as(handle, self.slots[handle.index()].waits_for());
+    }
+
+    fn count_as(&mut self, handle: Handle, counted: Counted) {
+        let before = std::mem::replace(&mut self.slots[handle.index()].counted, counted);
+        if before != counted {
+            before.add(-1, &self.child.server());
+            counted.add(1, &self.child.server());
+        }
+    }
+
+    pub(super) fn set_deadline(&mut self, handle: Handle, at: Instant) {
+        self.set_deadline_at(handle, at.into());
+    }
+
+    fn set_deadline_at(&mut self, handle: Handle, at: Moment) {
+        self.slots[handle.index()].deadline = Some(at);
+        self.deadlines.look_by(at, handle.index());
     }
 }
 
 /// What a future waits for.
-enum Wants {
+pub(super) enum Wants {
     /// Input, until then.
     Fill(Instant),
     /// That its queue was sent.

@@ -1,75 +1,153 @@
-//! Deadlines of many connections: a few queues, each sorted because entries are only appended, as timeouts are few values.
+//! Deadlines of many connections: a heap with one entry a connection at most, whatever the connection does.
 //!
 //! An entry may be early, never late: a connection whose deadline moved back keeps its entry and is queued anew when that
-//! comes due, so that a busy connection costs nothing here. One whose deadline moved forward gets a second entry.
+//! comes due, so that a busy connection costs nothing here. Where a deadline moves forward, its entry does.
 
-use std::collections::VecDeque;
-use std::time::Instant;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
 
-/// Queues before entries are sorted into the last one by hand. There are as many as timeouts of different length are mixed.
-const QUEUES_MAX: usize = 8;
+use crate::clock;
+
+/// A point in time in half the memory of an [`Instant`], and with a niche: nanoseconds since the process first asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(NonZeroU64);
+
+impl From<Instant> for Moment {
+    fn from(at: Instant) -> Moment {
+        Moment(clock::nanoseconds(at))
+    }
+}
+
+impl Moment {
+    /// How long after `earlier` it is; nothing where it is not.
+    pub(super) fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
 
 /// A queued look at a connection.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    due: Instant,
-    index: usize,
+    due: Moment,
+    index: u32,
 }
+
+/// The place of a connection that has no entry.
+const NOWHERE: u32 = u32::MAX;
 
 /// What is to be looked at, and when.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
-    queues: Vec<VecDeque<Entry>>,
+    /// A binary heap, the earliest first.
+    heap: Vec<Entry>,
+    /// Where in it the entry of each connection is.
+    places: Vec<u32>,
 }
 
 impl Deadlines {
-    /// Queues a look at `index` when `due` has come.
-    pub(super) fn push(&mut self, due: Instant, index: usize) {
-        let entry = Entry { due, index };
-        // Of the queues that end early enough the one that ends last, so that the others stay open for earlier entries.
-        let fitting = self.queues.iter_mut().filter(|queue| queue.back().is_none_or(|last| last.due <= due));
-        if let Some(queue) = fitting.max_by_key(|queue| queue.back().map(|last| last.due)) {
-            queue.push_back(entry);
-        } else if self.queues.len() < QUEUES_MAX {
-            self.queues.push(VecDeque::from([entry]));
-        } else if let Some(queue) = self.queues.last_mut() {
-            let place = queue.partition_point(|other| other.due <= due);
-            queue.insert(place, entry);
+    /// Sees to it that `index` is looked at when `due` has come, or earlier.
+    pub(super) fn look_by(&mut self, due: Moment, index: usize) {
+        if self.places.len() <= index {
+            self.places.resize(index + 1, NOWHERE);
+        }
+        let place = match self.places[index] {
+            NOWHERE => {
+                self.heap.push(Entry { due, index: index as u32 });
+                self.heap.len() - 1
+            }
+            place => place as usize,
+        };
+        if due <= self.heap[place].due {
+            self.heap[place].due = due;
+            self.rise(place);
         }
     }
 
     /// The earliest entry's time.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.queues.iter().filter_map(|queue| queue.front()).map(|entry| entry.due).min()
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        self.heap.first().map(|entry| entry.due)
     }
 
-    /// Takes an entry that is due at `now`: its time and what to look at.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(Instant, usize)> {
-        let queue = self.queues.iter_mut().find(|queue| queue.front().is_some_and(|entry| entry.due <= now))?;
-        queue.pop_front().map(|entry| (entry.due, entry.index))
+    /// Takes what is to be looked at by `now`.
+    pub(super) fn pop(&mut self, now: Moment) -> Option<usize> {
+        let first = *self.heap.first().filter(|entry| entry.due <= now)?;
+        self.heap.swap_remove(0);
+        if !self.heap.is_empty() {
+            self.sink();
+        }
+        self.places[first.index as usize] = NOWHERE;
+        Some(first.index as usize)
+    }
+
+    /// Moves an entry towards the front until none before it is later, and notes its place.
+    fn rise(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        while place > 0 {
+            let above = (place - 1) / 2;
+            if self.heap[above].due <= entry.due {
+                break;
+            }
+            self.put(place, self.heap[above]);
+            place = above;
+        }
+        self.put(place, entry);
+    }
+
+    /// Moves the first entry towards the back until none behind it is earlier, and notes its place.
+    fn sink(&mut self) {
+        let entry = self.heap[0];
+        let mut place = 0;
+        loop {
+            let left = place * 2 + 1;
+            let below = match (self.heap.get(left), self.heap.get(left + 1)) {
+                (Some(one), Some(other)) if other.due < one.due => left + 1,
+                (Some(_), _) => left,
+                (None, _) => break,
+            };
+            if entry.due <= self.heap[below].due {
+                break;
+            }
+            self.put(place, self.heap[below]);
+            place = below;
+        }
+        self.put(place, entry);
+    }
+
+    fn put(&mut self, place: usize, entry: Entry) {
+        self.heap[place] = entry;
+        self.places[entry.index as usize] = place as u32;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    fn at(ms: u64) -> Moment {
+        Moment(NonZeroU64::new(ms * 1_000_000 + 1).unwrap())
+    }
 
     #[test]
     fn everything_comes_when_it_is_due_and_not_before() {
-        let start = Instant::now();
-        let at = |ms: u64| start + Duration::from_millis(ms);
         let mut deadlines = Deadlines::default();
-        // A pseudo-random mix of far more timeout values than there are queues.
-        let dues: Vec<u64> = (0..500u64).map(|n| n * 7919 % 997).collect();
-        for (index, due) in dues.iter().enumerate() {
-            deadlines.push(at(*due), index);
+        // A pseudo-random mix; some are put off, which is not noted, and some are brought forward.
+        let mut dues: Vec<u64> = (0..500u64).map(|n| 1000 + n * 7919 % 997).collect();
+        for (index, due) in dues.iter_mut().enumerate() {
+            deadlines.look_by(at(*due), index);
+            match index % 3 {
+                0 => deadlines.look_by(at(*due + 5000), index),
+                1 => {
+                    *due -= 37 * index as u64 % 1000;
+                    deadlines.look_by(at(*due), index);
+                }
+                _ => {}
+            }
         }
         let mut seen = vec![false; dues.len()];
-        for now in 0..1000 {
+        for now in 0..2000 {
             assert!(deadlines.next_due().is_none_or(|due| due >= at(now)));
-            while let Some((due, index)) = deadlines.pop(at(now)) {
-                assert_eq!((due, dues[index]), (at(now), now));
+            while let Some(index) = deadlines.pop(at(now)) {
+                assert_eq!(dues[index], now);
                 assert!(!std::mem::replace(&mut seen[index], true));
             }
         }
@@ -78,13 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn two_timeouts_need_two_queues() {
-        let start = Instant::now();
+    fn a_connection_has_one_entry_however_often_its_deadline_moves() {
         let mut deadlines = Deadlines::default();
-        for second in 0..100 {
-            deadlines.push(start + Duration::from_secs(second + 60), 1);
-            deadlines.push(start + Duration::from_secs(second + 5), 2);
+        for second in 0..1000 {
+            for index in 0..10 {
+                deadlines.look_by(at(second * 1000 + 60_000), index);
+                deadlines.look_by(at(second * 1000 + 5_000), index);
+            }
+            while let Some(index) = deadlines.pop(at(second * 1000)) {
+                deadlines.look_by(at(second * 1000 + 5_000), index);
+            }
+            assert!(deadlines.heap.len() == 10);
         }
-        assert_eq!(deadlines.queues.len(), 2);
+        assert_eq!((size_of::<Entry>(), size_of::<Option<Moment>>()), (16, 8));
     }
 }

@@ -6,10 +6,13 @@
 //! requests, so that the system calls of one are shared by all of them.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use manifold_engine::transport::Host;
+use manifold_sys::listener;
 use manifold_sys::ring::{Options, Ring};
 use manifold_sys::signal::{Signal, Signals};
 use nix::errno::Errno;
@@ -25,13 +28,16 @@ mod connections;
 mod deadlines;
 mod driver;
 mod epoll;
+mod full;
+mod queues;
+mod sending;
 mod slot;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod transport;
 
-use connections::{Connections, Outside};
+use connections::{Connections, Outside, Room};
 use driver::{Driver, Handle, Readiness};
 use epoll::EpollDriver;
 
@@ -44,6 +50,11 @@ const BUFFERS: u16 = 256;
 /// Most request heads fit into one.
 const BUFFER_SIZE: u32 = 4096;
 
+/// Accepting that failed for lack of descriptors or memory is tried again after this time at the latest.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Connections accepted after accepting was stopped; more than ever wait (`net.core.somaxconn`).
+const ACCEPTED_LAST_MAX: usize = 4096;
+
 /// The whole life of a child.
 pub fn child_main(child: &Child<'_>) -> u8 {
     pin_to_core(child).and_then(|()| start(child)).unwrap_or_else(|error| {
@@ -53,17 +64,17 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 }
 
 fn start(child: &Child<'_>) -> io::Result<u8> {
-    connections_allowed(child, "mpm_percore");
+    let room = Room::of(connections_allowed(child, "mpm_percore"));
     let draining = AtomicBool::new(false);
     let host = ThreadHost::new(child, 0, &draining);
     let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
     match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
-        Ok(ring) => Core::new(ring, child, &host)?.run(),
+        Ok(ring) => Core::new(ring, child, &host, room)?.run(),
         Err(error) => {
             // All children find the same; one says so.
             let level = if child.slot == 0 { log::Level::Warn } else { log::Level::Debug };
             log::log!(target: "mpm_percore", level, "io_uring is not available ({error}); connections wait in epoll instead");
-            Core::new(EpollDriver::new()?, child, &host)?.run()
+            Core::new(EpollDriver::new()?, child, &host, room)?.run()
         }
     }
 }
@@ -74,15 +85,25 @@ struct Core<'a, D> {
     host: &'a ThreadHost<'a>,
     signals: Signals,
     signals_handle: Handle,
-    listeners: Vec<Listening>,
+    listeners: Vec<Listening<'a>>,
     connections: Connections<'a, D>,
-    /// Accepting failed for lack of a resource when there were so many connections; one that ends frees some.
-    exhausted_with: Option<usize>,
+    /// Accepting failed for lack of a resource.
+    exhausted: Option<Exhausted>,
+}
+
+/// When accepting goes on that failed for lack of a resource.
+#[derive(Clone, Copy, Debug)]
+struct Exhausted {
+    /// There were so many connections; one that ends frees some.
+    with: usize,
+    /// Other processes may have freed some by then.
+    until: Instant,
 }
 
 /// A listening socket.
 #[derive(Clone, Copy)]
-struct Listening {
+struct Listening<'a> {
+    socket: &'a TcpListener,
     handle: Handle,
     /// Whether an accept is under way, and whether its end was asked for.
     accepting: bool,
@@ -90,18 +111,18 @@ struct Listening {
 }
 
 impl<'a, D: Driver> Core<'a, D> {
-    fn new(mut driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>) -> io::Result<Core<'a, D>> {
+    fn new(mut driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>, room: Room) -> io::Result<Core<'a, D>> {
         let signals = Signals::collect(&[Signal::SIGUSR1])?;
         let signals_handle = driver.adopt(signals.as_fd().try_clone_to_owned()?);
         driver.poll(signals_handle, Readiness::Readable);
         let mut listeners = Vec::new();
-        for listener in child.listeners() {
-            listener.set_nonblocking(true)?;
-            let handle = driver.adopt(listener.try_clone()?.into());
-            listeners.push(Listening { handle, accepting: false, stopping: false });
+        for socket in child.listeners() {
+            socket.set_nonblocking(true)?;
+            let handle = driver.adopt(socket.try_clone()?.into());
+            listeners.push(Listening { socket, handle, accepting: false, stopping: false });
         }
-        let connections = Connections::new(driver, child, host);
-        Ok(Core { child, host, signals, signals_handle, listeners, connections, exhausted_with: None })
+        let connections = Connections::new(driver, child, host, room);
+        Ok(Core { child, host, signals, signals_handle, listeners, connections, exhausted: None })
     }
 
     /// Turn after turn, until the child is asked to end and its last connection is gone.
@@ -109,20 +130,20 @@ impl<'a, D: Driver> Core<'a, D> {
         self.child.is_running();
         clock::tick();
         while !self.has_finished() {
-            if self.exhausted_with == Some(0) {
+            if self.exhausted.is_some_and(|exhausted| exhausted.with == 0) {
                 return Ok(EXIT_SICK);
             }
-            self.accept_as_room_allows();
-            self.connections.wait()?;
+            self.start_and_stop_accepting();
+            self.connections.wait(self.exhausted.map(|exhausted| exhausted.until))?;
             clock::tick();
             self.connections.go_on_sending();
             while let Some(event) = self.connections.handle_events(self.signals_handle) {
                 match event {
                     Outside::Accepted { listener, connection, more } => self.accepted(listener, connection, more),
-                    Outside::Signals => self.take_signals(),
+                    Outside::Signals { more } => self.take_signals(more),
                 }
             }
-            self.connections.expire();
+            self.connections.end_turn();
         }
         Ok(EXIT_WELL)
     }
@@ -133,15 +154,16 @@ impl<'a, D: Driver> Core<'a, D> {
             && self.listeners.iter().all(|listening| !listening.accepting)
     }
 
-    /// Accepts while there is room. What was accepted beyond it waits to be served, and is no more than the backlog.
-    fn accept_as_room_allows(&mut self) {
-        self.exhausted_with = self.exhausted_with.filter(|connections| self.connections.open() >= *connections);
-        let room = !self.host.draining() && self.connections.has_room() && self.exhausted_with.is_none();
+    /// Accepts unless draining, or out of descriptors. A core that is full accepts all the same and sheds.
+    fn start_and_stop_accepting(&mut self) {
+        let (open, now) = (self.connections.open(), clock::turn().now);
+        self.exhausted = self.exhausted.filter(|exhausted| open >= exhausted.with && now < exhausted.until);
+        let wanted = !self.host.draining() && self.exhausted.is_none();
         for listening in &mut self.listeners {
-            if room && !listening.accepting {
+            if wanted && !listening.accepting {
                 self.connections.driver.accept(listening.handle);
                 (listening.accepting, listening.stopping) = (true, false);
-            } else if !room && listening.accepting && !listening.stopping {
+            } else if !wanted && listening.accepting && !listening.stopping {
                 self.connections.driver.stop_accepting(listening.handle);
                 listening.stopping = true;
             }
@@ -149,32 +171,51 @@ impl<'a, D: Driver> Core<'a, D> {
     }
 
     fn accepted(&mut self, listener: Handle, connection: io::Result<Handle>, more: bool) {
-        if !more && let Some(listening) = self.listeners.iter_mut().find(|listening| listening.handle == listener) {
-            listening.accepting = false;
-        }
         match connection {
-            Ok(handle) => {
-                self.connections.admit(handle);
-                let enough = self.child.generation.limits.max_connections_per_child;
-                if enough > 0 && self.connections.admitted() >= enough {
-                    self.drain();
-                }
-            }
+            Ok(handle) => self.admit(handle),
             Err(error) if lacks_resource(&error) => {
-                let open = self.connections.open();
-                log::error!(target: "mpm_percore", "accept failed with {open} connections: {error}; it goes on when one ends");
-                self.exhausted_with = Some(open);
+                self.exhausted =
+                    Some(Exhausted { with: self.connections.open(), until: clock::turn().now + ACCEPT_AGAIN });
+                self.connections.make_room(error);
             }
             // The parent has shut the socket for good: the whole server ends.
             Err(error) if error.raw_os_error() == Some(Errno::EINVAL as i32) => self.drain(),
             // The connection is gone again, or accepting was stopped.
             Err(_) => {}
         }
+        if !more && let Some(listening) = self.listeners.iter_mut().find(|listening| listening.handle == listener) {
+            listening.accepting = false;
+            if self.host.draining() {
+                let socket = listening.socket;
+                self.accept_the_rest(socket);
+            }
+        }
     }
 
-    fn take_signals(&mut self) {
+    fn admit(&mut self, handle: Handle) {
+        self.connections.admit(handle);
+        let enough = self.child.generation.limits.max_connections_per_child;
+        if enough > 0 && self.connections.admitted() >= enough {
+            self.drain();
+        }
+    }
+
+    /// The kernel wakes one of the processes that wait for a socket. Where it has woken this one, which has just ceased to
+    /// accept, nobody else knows of the connections that wait.
+    fn accept_the_rest(&mut self, socket: &TcpListener) {
+        for _ in 0..ACCEPTED_LAST_MAX {
+            let Ok((stream, _)) = listener::accept(socket, true) else { return };
+            let handle = self.connections.driver.adopt(stream.into());
+            self.connections.admit(handle);
+        }
+    }
+
+    fn take_signals(&mut self, more: bool) {
         while self.signals.next().is_some() {
             self.drain();
+        }
+        if !more {
+            self.connections.driver.poll(self.signals_handle, Readiness::Readable);
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::RawFd;
-use std::time::Instant;
 
 use manifold_engine::serve::Conn;
 use nix::sys::socket::{SockaddrStorage, getpeername};
 
+use super::deadlines::Moment;
 use super::tasks::Tasks;
 use super::transport::with_mail;
+use crate::scoreboard::ServerSlot;
 
 /// Bytes received ahead of the engine before the client has to wait.
 pub(super) const INBOX_MAX: usize = 64 * 1024;
@@ -20,8 +21,8 @@ const INBOX_BOUND: usize = INBOX_MAX + super::BUFFERS as usize * super::BUFFER_S
 pub(super) enum State {
     /// There is none.
     Vacant,
-    /// Accepted beyond `MaxConnections`; not looked at until another ends.
-    Queued,
+    /// Accepted in this turn, when there was no room; the turn's end decides whether it is served.
+    Newcomer,
     /// Between requests, or before the first.
     Idle,
     /// A future of the pool serves it.
@@ -29,25 +30,52 @@ pub(super) enum State {
     /// Done; something is still being sent. Then it is closed, or lingers.
     Leaving { linger: bool },
     /// Half-closed; what the client still sends is dropped, until then and up to so many bytes.
-    Lingering { until: Instant, bytes: usize },
+    Lingering { until: Moment, bytes: u32 },
     /// Closed; the last operation on it has yet to end.
     Closing,
 }
 
-/// A connection; its place in the table is its handle's number.
+/// Under which number of the scoreboard a connection is counted. One that is worked on is under none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Nowhere,
+    KeepAlive,
+    WaitIo,
+    Writing,
+    Lingering,
+}
+
+impl Counted {
+    /// Counts a connection in (1) or out (-1).
+    pub(super) fn add(self, n: i64, server: &ServerSlot<'_>) {
+        match self {
+            Counted::Nowhere => {}
+            Counted::KeepAlive => server.add_keep_alive(n),
+            Counted::WaitIo => server.add_wait_io(n),
+            Counted::Writing => server.add_writing(n),
+            Counted::Lingering => server.add_lingering(n),
+        }
+    }
+}
+
+/// A connection; its place in the table is its handle's number. There is one for each connection the core holds, idle
+/// ones included, and this is nearly all the memory that an idle one has.
 pub(super) struct Slot {
-    pub(super) state: State,
     pub(super) conn: Conn,
+    pub(super) state: State,
     /// When waiting becomes too long.
-    pub(super) deadline: Option<Instant>,
-    /// The earliest entry of this place in the deadlines.
-    pub(super) queued_due: Option<Instant>,
+    pub(super) deadline: Option<Moment>,
+    /// What is sent after the send under way; empty unless one is.
+    pub(super) behind: Vec<u8>,
+    pub(super) counted: Counted,
+    /// It takes one of the places of `MaxConnections`.
+    pub(super) served: bool,
     /// A send is under way.
     pub(super) sending: bool,
-    /// What is sent after it; empty unless one is under way.
-    pub(super) behind: Vec<u8>,
     /// A wait for the socket to take more is under way.
     pub(super) polling: bool,
+    /// It is among those that go on sending in another turn.
+    pub(super) unfinished: bool,
     /// The future waits for input.
     pub(super) filling: bool,
     /// The client has sent its last byte.
@@ -56,31 +84,42 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn vacant() -> Slot {
-        let nobody = Conn::new(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-        let (state, behind) = (State::Vacant, Vec::new());
-        let (deadline, queued_due) = (None, None);
         Slot {
-            state,
-            conn: nobody,
-            deadline,
-            queued_due,
+            conn: Conn::new(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
+            state: State::Vacant,
+            deadline: None,
+            behind: Vec::new(),
+            counted: Counted::Nowhere,
+            served: false,
             sending: false,
-            behind,
             polling: false,
+            unfinished: false,
             filling: false,
             ended: false,
+        }
+    }
+
+    /// What it is waiting for, as the scoreboard counts it, while nobody works on it.
+    pub(super) fn waits_for(&self) -> Counted {
+        match self.state {
+            State::Idle | State::Closing if self.sending => Counted::Writing,
+            State::Vacant | State::Newcomer | State::Closing => Counted::Nowhere,
+            State::Idle if self.conn.kept_alive > 0 => Counted::KeepAlive,
+            State::Idle => Counted::WaitIo,
+            State::Busy(_) if self.filling => Counted::WaitIo,
+            State::Busy(_) | State::Leaving { .. } => Counted::Writing,
+            State::Lingering { .. } => Counted::Lingering,
         }
     }
 }
 
 /// Puts received bytes into the mail of the connection's future; an idle connection gets one.
-pub(super) fn deliver(slot: &mut Slot, tasks: &mut Tasks<'_>, idle: &mut u64, bytes: &[u8]) {
+pub(super) fn deliver(slot: &mut Slot, tasks: &mut Tasks<'_>, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
     let started = matches!(slot.state, State::Idle);
     if started {
-        *idle -= 1;
         slot.state = State::Busy(tasks.take());
         slot.filling = true;
     }
@@ -103,5 +142,15 @@ pub(super) fn peer(socket: RawFd) -> Option<SocketAddr> {
         (Some(v4), _) => Some(SocketAddrV4::from(*v4).into()),
         (_, Some(v6)) => Some(SocketAddrV6::from(*v6).into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size_of::<Slot>() <= 112, "{} bytes", size_of::<Slot>());
     }
 }

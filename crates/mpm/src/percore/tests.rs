@@ -17,7 +17,7 @@ use nix::sys::socket::shutdown;
 use super::*;
 use crate::generation::Generation;
 use crate::limits::{Limits, Model, RawLimits, resolve};
-use crate::scoreboard::{Scoreboard, Totals};
+use crate::scoreboard::{Counts, Scoreboard, Totals};
 
 /// Large enough to overflow the socket buffers of both sides many times.
 const LARGE: usize = 20 * 1024 * 1024;
@@ -26,6 +26,13 @@ const LARGE: usize = 20 * 1024 * 1024;
 enum On {
     Ring,
     Epoll,
+}
+
+/// What a test may change.
+struct Setup {
+    site: Site,
+    limits: Limits,
+    room: Room,
 }
 
 /// A core that serves until `connections` were accepted and the last is gone.
@@ -41,7 +48,7 @@ impl Server {
     /// Waits for the core to end.
     fn join(self) -> Totals {
         assert_eq!(self.thread.join().unwrap(), EXIT_WELL);
-        assert_eq!(self.scoreboard.server(0).connections(), (0, 0, 0), "open, parked and lingering connections");
+        assert_eq!(self.scoreboard.server(0).counts(), Counts::default());
         self.scoreboard.totals()
     }
 
@@ -51,7 +58,7 @@ impl Server {
 }
 
 /// Runs `test` against a core on each kind of waiting. The core ends after `connections` connections.
-fn check(connections: u64, change: impl Fn(&mut Site, &mut Limits), test: impl Fn(&Server)) {
+fn check(connections: u64, change: impl Fn(&mut Setup), test: impl Fn(&Server)) {
     for on in [On::Ring, On::Epoll] {
         if let Some(server) = serve(on, connections, &change) {
             test(&server);
@@ -60,7 +67,7 @@ fn check(connections: u64, change: impl Fn(&mut Site, &mut Limits), test: impl F
     }
 }
 
-fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> Option<Server> {
+fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Server> {
     const OPTIONS: Options = Options { submissions: 16, completions: 256, buffers: 8, buffer_size: 512 };
     if on == On::Ring
         && let Err(error) = Ring::new(&OPTIONS)
@@ -68,10 +75,12 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> 
         eprintln!("skipped: io_uring not permitted ({error})");
         return None;
     }
-    let mut site = Site::new(pages());
-    let (mut limits, _) = resolve(Model::Percore, &RawLimits::default(), 1);
-    limits.max_connections_per_child = connections;
-    change(&mut site, &mut limits);
+    let (limits, _) = resolve(Model::Percore, &RawLimits::default(), 1);
+    let room = Room::of(limits.max_connections as usize);
+    let mut setup = Setup { site: Site::new(pages()), limits, room };
+    setup.limits.max_connections_per_child = connections;
+    change(&mut setup);
+    let Setup { site, limits, room } = setup;
     let scoreboard = Scoreboard::new(1, 1).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -90,8 +99,8 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Site, &mut Limits)) -> 
         let draining = AtomicBool::new(false);
         let host = ThreadHost::new(&child, 0, &draining);
         match on {
-            On::Ring => Core::new(Ring::new(&OPTIONS).unwrap(), &child, &host).unwrap().run().unwrap(),
-            On::Epoll => Core::new(EpollDriver::new().unwrap(), &child, &host).unwrap().run().unwrap(),
+            On::Ring => Core::new(Ring::new(&OPTIONS).unwrap(), &child, &host, room).unwrap().run().unwrap(),
+            On::Epoll => Core::new(EpollDriver::new().unwrap(), &child, &host, room).unwrap().run().unwrap(),
         }
     };
     let thread = Builder::new().name(format!("core on {on:?}")).spawn(body).unwrap();
@@ -164,7 +173,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 const GET_CLOSE: &str = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-fn unchanged(_: &mut Site, _: &mut Limits) {}
+fn unchanged(_: &mut Setup) {}
 
 #[test]
 fn a_connection_carries_many_requests() {
@@ -197,7 +206,7 @@ fn a_draining_core_answers_once_more_and_ends() {
 
 #[test]
 fn a_core_whose_listener_was_shut_drains() {
-    let unlimited = |_: &mut Site, limits: &mut Limits| limits.max_connections_per_child = 0;
+    let unlimited = |setup: &mut Setup| setup.limits.max_connections_per_child = 0;
     check(1, unlimited, |server| {
         let kept = server.connect();
         ask(&kept, GET);
@@ -276,30 +285,125 @@ fn a_client_that_vanishes_within_an_answer_leaves_nothing_behind() {
     });
 }
 
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What a client on a full core does before another one comes.
+#[derive(Clone, Copy, Debug)]
+enum Holds {
+    /// It was answered, and is idle.
+    Idle,
+    /// It has sent half a head.
+    HalfAHead,
+    /// It does not read its answer.
+    Unread,
+    /// It has said nothing so far; its request may be on its way.
+    Silent,
+}
+
 #[test]
-fn connections_beyond_the_limit_wait_for_their_turn() {
+fn a_full_core_closes_who_was_idle_longest_or_says_503() {
+    use Holds::{HalfAHead, Idle, Silent, Unread};
+    // Who holds the places, in this order; who of them has to make room while silence is taken for a request on its way,
+    // and who once it is not. If nobody has to, the new client is refused.
+    let rows: [(&[Holds], Option<usize>, Option<usize>); 8] = [
+        (&[Idle], Some(0), Some(0)),
+        (&[Idle, Idle, Idle], Some(0), Some(0)),
+        (&[HalfAHead, Idle, Idle], Some(1), Some(1)),
+        (&[Unread, Silent, Idle], Some(2), Some(2)),
+        (&[HalfAHead], None, None),
+        (&[Unread], None, None),
+        (&[Silent], None, Some(0)),
+        (&[HalfAHead, Unread, Silent], None, Some(2)),
+    ];
+    let rows = rows.iter().flat_map(|row| [(row.0, row.1, LONG), (row.0, row.2, Duration::ZERO)]);
+    for (holders, gives_way, silence) in rows {
+        let full = |setup: &mut Setup| {
+            setup.room = Room { silence, ..Room::of(holders.len()) };
+            (setup.site.timeout, setup.site.keep_alive_timeout) = (LONG, LONG);
+        };
+        check(holders.len() as u64 + 1, full, |server| {
+            let held: Vec<TcpStream> = holders.iter().map(|holds| hold(server, *holds)).collect();
+            let newcomer = server.connect();
+            let (head, _) = ask(&newcomer, GET_CLOSE);
+            assert_ended(&newcomer);
+            let (shed, refused) = server.scoreboard.server(0).shed();
+            match gives_way {
+                Some(index) => {
+                    assert!(head.starts_with("HTTP/1.1 200"), "{holders:?}: {head}");
+                    assert_eq!((shed, refused), (1, 0), "{holders:?}");
+                    assert_ended(&held[index]);
+                }
+                None => {
+                    assert!(
+                        head.starts_with("HTTP/1.1 503") && head.contains("\r\nRetry-After: "),
+                        "{holders:?}: {head}"
+                    );
+                    assert_eq!((shed, refused), (0, 1), "{holders:?}");
+                }
+            }
+        });
+    }
+}
+
+/// Opens a connection that takes a place, and waits until the core knows.
+fn hold(server: &Server, holds: Holds) -> TcpStream {
+    let counts = || server.scoreboard.server(0).counts();
+    let before = counts();
+    let mut stream = server.connect();
+    match holds {
+        Holds::Idle => {
+            ask(&stream, GET);
+            until(|| counts().keep_alive > before.keep_alive);
+        }
+        Holds::HalfAHead => {
+            stream.write_all(&GET.as_bytes()[..10]).unwrap();
+            until(|| counts().wait_io > before.wait_io);
+        }
+        Holds::Unread => {
+            stream.write_all(GET_LARGE.as_bytes()).unwrap();
+            until(|| counts().writing > before.writing);
+        }
+        Holds::Silent => until(|| counts().open > before.open),
+    }
+    stream
+}
+
+/// Waits for a condition that is sure to come; a hang is the failure.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn everybody_is_told_however_many_come_to_a_full_core() {
+    const NEWCOMERS: u64 = 200;
     check(
-        6,
-        |_, limits| limits.max_connections = 2,
+        NEWCOMERS + 1,
+        |setup| setup.room = Room::of(1),
         |server| {
-            let streams: Vec<TcpStream> = (0..6).map(|_| server.connect()).collect();
-            for mut stream in &streams {
-                stream.write_all(GET_CLOSE.as_bytes()).unwrap();
+            let holder = hold(server, Holds::HalfAHead);
+            let newcomers: Vec<TcpStream> = (0..NEWCOMERS).map(|_| server.connect()).collect();
+            // Of those that linger at the same time there is a bound, and the core goes on accepting.
+            until(|| server.scoreboard.server(0).shed().1 == NEWCOMERS);
+            for newcomer in &newcomers {
+                let (head, _) = read_answer(newcomer, &mut Vec::new());
+                assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+                assert_ended(newcomer);
             }
-            for stream in &streams {
-                let (head, _) = read_answer(stream, &mut Vec::new());
-                assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-                assert_ended(stream);
-            }
+            assert_eq!(server.scoreboard.server(0).counts().wait_io, 1, "the first one has kept its place");
+            (&holder).write_all(&GET_CLOSE.as_bytes()[10..]).unwrap();
+            assert!(read_answer(&holder, &mut Vec::new()).0.starts_with("HTTP/1.1 200"));
         },
     );
 }
 
 #[test]
 fn an_idle_connection_is_closed_when_its_time_is_over() {
-    let short = |site: &mut Site, _: &mut Limits| {
-        site.keep_alive_timeout = Duration::from_millis(50);
-        site.timeout = Duration::from_millis(100);
+    let short = |setup: &mut Setup| {
+        setup.site.keep_alive_timeout = Duration::from_millis(50);
+        setup.site.timeout = Duration::from_millis(100);
     };
     check(3, short, |server| {
         let (kept, silent, half) = (server.connect(), server.connect(), server.connect());
@@ -316,7 +420,7 @@ fn an_idle_connection_is_closed_when_its_time_is_over() {
 
 #[test]
 fn a_client_that_takes_nothing_is_given_up() {
-    let short = |site: &mut Site, _: &mut Limits| site.timeout = Duration::from_millis(100);
+    let short = |setup: &mut Setup| setup.site.timeout = Duration::from_millis(100);
     for path in ["large", "memory"] {
         check(1, short, |server| {
             let stream = server.connect();
@@ -348,7 +452,7 @@ fn a_refused_request_is_answered_although_the_client_goes_on_sending() {
 fn a_client_that_sends_ahead_of_its_answers_is_left_waiting() {
     check(
         2,
-        |site, _| site.max_keep_alive_requests = 0,
+        |setup| setup.site.max_keep_alive_requests = 0,
         |server| {
             const REQUESTS: usize = 5_000;
             // Several times what the core may take in while the first answer is stuck; it would trip over its own bound.
@@ -406,9 +510,9 @@ impl Dice {
 fn clients_of_every_bad_manner_leave_nothing_behind() {
     const CLIENTS: u64 = 4;
     const CONNECTIONS: u64 = 150;
-    let change = |site: &mut Site, limits: &mut Limits| {
-        site.timeout = Duration::from_millis(300);
-        limits.max_connections = 10;
+    let change = |setup: &mut Setup| {
+        setup.site.timeout = Duration::from_millis(300);
+        setup.room = Room { silence: Duration::from_millis(1), ..Room::of(10) };
     };
     check(CLIENTS * CONNECTIONS, change, |server| {
         let address = server.address;

@@ -69,6 +69,11 @@ impl Buffers {
         Ok(buffers)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> u16 {
+        self.count
+    }
+
     /// Hands buffer `id` to the kernel.
     ///
     /// # Panics

@@ -337,3 +337,41 @@ fn a_receive_stopped_while_buffers_are_short_does_not_look_broken() {
         }
     }
 }
+
+#[test]
+fn receives_that_found_no_buffer_take_turns() {
+    let Some(mut ring) = ring(&OPTIONS) else { return };
+    let pairs: Vec<_> = (0..20).map(|_| pair(&mut ring)).collect();
+    for (handle, peer) in &pairs {
+        let mut peer = peer;
+        peer.write_all(b"x").unwrap();
+        ring.receive(*handle, Shots::One);
+    }
+    for (handle, _) in &pairs {
+        assert_eq!(next(&mut ring), Seen::Received(*handle, b"x".to_vec(), false));
+    }
+}
+
+#[test]
+fn a_receive_that_found_no_buffer_does_not_hold_up_a_close() {
+    let Some(mut ring) = ring(&OPTIONS) else { return };
+    let pairs: Vec<_> = (0..20).map(|_| pair(&mut ring)).collect();
+    for (handle, peer) in &pairs {
+        let mut peer = peer;
+        peer.write_all(&pattern(10)).unwrap();
+        ring.receive(*handle, Shots::One);
+    }
+    ring.wait(None).unwrap();
+    // Four found a buffer; the last one is closed at a time when it is with nobody.
+    assert_eq!(next(&mut ring), Seen::Received(pairs[0].0, pattern(10), false));
+    while ring.next_event().is_some() {}
+    let (last, mut peer) = (pairs[19].0, &pairs[19].1);
+    assert!(ring.close(last), "nothing is under way");
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    assert_eq!(peer.read(&mut [0; 1]).unwrap_or(0), 0, "the peer sees the end");
+    let (again, mut peer) = pair(&mut ring);
+    assert_eq!(again, last);
+    ring.receive(again, Shots::Many);
+    peer.write_all(b"new").unwrap();
+    while next(&mut ring) != Seen::Received(again, b"new".to_vec(), true) {}
+}

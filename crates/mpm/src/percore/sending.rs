@@ -1,0 +1,148 @@
+//! Sending: small answers are handed to the driver and forgotten, large ones are sent a share at a time while their future
+//! waits. What a turn sends of large answers is bounded, so that however many of them there are and however fast their
+//! readers, the next turn, and with it everybody else's request, is milliseconds away.
+
+use std::io;
+
+use super::connections::{Connections, Wants};
+use super::driver::{Driver, Handle, Readiness};
+use super::slot::State;
+use super::transport::with_mail;
+use crate::blocking::{LINGER_TOTAL, send_some};
+use crate::clock;
+
+/// Bytes of large answers that are sent in a turn, beside the first share of new ones.
+pub(super) const TURN_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of a large answer that one connection sends before the others get their turn.
+const SHARE: u64 = 1024 * 1024;
+/// Bytes of a large answer that are sent at once when it begins, however much the turn has sent already.
+const FIRST_SHARE: u64 = 64 * 1024;
+
+impl<D: Driver> Connections<'_, D> {
+    /// Lets connections go on that had sent their share.
+    pub(super) fn go_on_sending(&mut self) {
+        for _ in 0..self.unfinished.len() {
+            if self.turn_bytes == 0 {
+                return;
+            }
+            let Some(handle) = self.unfinished.pop_front() else { return };
+            if std::mem::take(&mut self.slots[handle.index()].unfinished) {
+                self.go_on(handle);
+                self.recount(handle);
+            }
+        }
+    }
+
+    /// A send has ended.
+    pub(super) fn sent(&mut self, handle: Handle, result: io::Result<()>) {
+        let slot = &mut self.slots[handle.index()];
+        slot.sending = false;
+        if result.is_ok() && !slot.behind.is_empty() {
+            let behind = std::mem::replace(&mut slot.behind, self.driver.spare());
+            self.driver.send(handle, behind, false);
+            slot.sending = true;
+            if let State::Busy(task) = slot.state {
+                with_mail(self.tasks.mail(task), |mail| mail.behind = 0);
+            }
+            return;
+        }
+        slot.behind.clear();
+        match (slot.state, result) {
+            (State::Idle, Ok(())) => {
+                self.line_up(handle);
+                self.set_deadline(handle, clock::turn().now + self.site.keep_alive_timeout);
+            }
+            (State::Leaving { linger: true }, Ok(())) => self.linger(handle, LINGER_TOTAL),
+            (State::Busy(task), Err(error)) => {
+                with_mail(self.tasks.mail(task), |mail| mail.flushed = Some(Err(error)));
+                self.go_on(handle);
+            }
+            (State::Busy(_), Ok(())) => self.go_on(handle),
+            (State::Idle | State::Leaving { .. }, _) => self.close(handle),
+            (State::Lingering { .. } | State::Closing | State::Newcomer | State::Vacant, _) => {}
+        }
+    }
+
+    /// Goes on with the large answer of a connection, if it has one under way.
+    pub(super) fn go_on(&mut self, handle: Handle) {
+        if let State::Busy(task) = self.slots[handle.index()].state
+            && with_mail(self.tasks.mail(task), |mail| mail.flush.is_some())
+            && self.flush(handle, task, self.turn_bytes.min(SHARE))
+        {
+            self.run(handle, task);
+        }
+    }
+
+    /// Begins to send what a future has queued. Returns whether that has ended and the future can go on.
+    pub(super) fn begin_flush(&mut self, handle: Handle, task: usize) -> bool {
+        self.flush(handle, task, self.turn_bytes.clamp(FIRST_SHARE, SHARE))
+    }
+
+    /// Takes out of a future's mail what it left there.
+    pub(super) fn collect(&mut self, handle: Handle, task: usize) -> Wants {
+        let (slot, driver) = (&mut self.slots[handle.index()], &mut self.driver);
+        with_mail(self.tasks.mail(task), |mail| {
+            if !mail.staged.is_empty() {
+                if !slot.sending {
+                    let staged = std::mem::replace(&mut mail.staged, driver.spare());
+                    driver.send(handle, staged, mail.flush.is_some());
+                    slot.sending = true;
+                } else {
+                    slot.behind.append(&mut mail.staged);
+                    mail.behind = slot.behind.len();
+                }
+            }
+            if let Some((conn, result)) = mail.done.take() {
+                return Wants::Leave(conn, result);
+            }
+            match mail.fill_by.take() {
+                Some(by) => Wants::Fill(by),
+                None => Wants::Flush,
+            }
+        })
+    }
+
+    /// Sends up to `share` bytes of what a future has queued. Returns whether all were sent, or sending failed.
+    fn flush(&mut self, handle: Handle, task: usize, share: u64) -> bool {
+        let mail = self.tasks.mail(task);
+        let Some((mut queue, mut by)) = with_mail(mail, |mail| mail.flush.take()) else { return true };
+        let mut result = with_mail(mail, |mail| mail.flushed.take());
+        let slot = &mut self.slots[handle.index()];
+        let mut share = share;
+        // What was sent behind the engine's back comes first; its end lets this go on.
+        while result.is_none() && !slot.sending {
+            if share == 0 {
+                if !std::mem::replace(&mut slot.unfinished, true) {
+                    self.unfinished.push_back(handle);
+                }
+                break;
+            }
+            match send_some(&self.driver.descriptor(handle), &queue, share) {
+                Ok(sent) => {
+                    let sent = sent.unwrap_or(0);
+                    queue.advance(sent);
+                    share = share.saturating_sub(sent);
+                    self.turn_bytes = self.turn_bytes.saturating_sub(sent);
+                    by = clock::turn().now + self.site.timeout;
+                    if queue.is_empty() {
+                        result = Some(Ok(()));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !std::mem::replace(&mut slot.polling, true) {
+                        self.driver.poll(handle, Readiness::Writable);
+                    }
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => result = Some(Err(error)),
+            }
+        }
+        let ended = result.is_some();
+        if !ended {
+            self.set_deadline(handle, by);
+        }
+        with_mail(mail, |mail| (mail.flush, mail.flushed) = (Some((queue, by)), result));
+        ended
+    }
+}
