@@ -14,6 +14,8 @@ use crate::status::StatusHandle;
 pub struct Site {
     /// Value of the `Server` field, such as `Manifold/0.1.0`.
     pub server: String,
+    /// When the program was built, for the status page, such as `2026-11-12T08:58:41`.
+    pub built: String,
     /// Longest wait for one receive or send, and for a whole request head (`Timeout`).
     pub timeout: Duration,
     /// Whether a connection may carry more than one request (`KeepAlive`).
@@ -44,6 +46,7 @@ impl Site {
     pub fn new(phases: Phases) -> Site {
         Site {
             server: concat!("Manifold/", env!("CARGO_PKG_VERSION")).to_owned(),
+            built: String::new(),
             timeout: Duration::from_secs(60),
             keep_alive: true,
             keep_alive_timeout: Duration::from_secs(5),

@@ -64,6 +64,7 @@ impl<'a> Child<'a> {
 
     /// Tells the parent that the child accepts connections now.
     pub fn is_running(&self) {
+        self.server().set_used();
         if self.server().state() == ServerState::Starting {
             self.server().set_state(ServerState::Running);
         }

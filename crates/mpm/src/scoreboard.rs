@@ -8,7 +8,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use manifold_engine::status::{Connections as Counts, Totals};
 use manifold_sys::shm::SharedWords;
+
+use crate::clock;
+use crate::ledger::milliseconds;
 
 mod worker;
 
@@ -17,6 +21,10 @@ pub use self::worker::{Began, Details, PROTOCOL_BYTES, REQUEST_BYTES, Status, VH
 
 /// Words of a process slot: two cache lines, so that neighbours do not slow each other down.
 const SERVER_WORDS: usize = 16;
+/// Words of the scoreboard as a whole.
+const HEAD_WORDS: usize = 8;
+/// In the head: whether the ledger has taken over the counts.
+const RETIRED: usize = 0;
 
 /// The table of all slots. Clones share the same memory.
 #[derive(Clone, Debug)]
@@ -46,7 +54,7 @@ impl Scoreboard {
     /// # Errors
     /// When the system has no memory for it.
     pub fn new(servers: usize, threads: usize) -> io::Result<Scoreboard> {
-        let words = Arc::new(SharedWords::new(servers * (SERVER_WORDS + threads * WORKER_WORDS))?);
+        let words = Arc::new(SharedWords::new(HEAD_WORDS + servers * (SERVER_WORDS + threads * WORKER_WORDS))?);
         Ok(Scoreboard { words, servers, threads })
     }
 
@@ -63,13 +71,13 @@ impl Scoreboard {
     /// The slot of process `server`, less than [`servers`](Self::servers).
     pub fn server(&self, server: usize) -> ServerSlot<'_> {
         assert!(server < self.servers, "process slot {server} of {}", self.servers);
-        ServerSlot { words: &self.words[server * SERVER_WORDS..][..SERVER_WORDS] }
+        ServerSlot { words: &self.words[HEAD_WORDS + server * SERVER_WORDS..][..SERVER_WORDS] }
     }
 
     /// The slot of worker `thread` in process `server`.
     pub fn worker(&self, server: usize, thread: usize) -> WorkerSlot<'_> {
         assert!(server < self.servers && thread < self.threads, "worker slot {server}/{thread}");
-        let before = self.servers * SERVER_WORDS + (server * self.threads + thread) * WORKER_WORDS;
+        let before = HEAD_WORDS + self.servers * SERVER_WORDS + (server * self.threads + thread) * WORKER_WORDS;
         WorkerSlot { words: &self.words[before..][..WORKER_WORDS] }
     }
 
@@ -82,45 +90,30 @@ impl Scoreboard {
         }
     }
 
-    /// Sums over all workers: requests answered, bytes sent, connections accepted.
+    /// Sums over all workers. Slots that no process ever ran in are passed over, so that large tables cost nothing.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for server in 0..self.servers {
+        for server in (0..self.servers).filter(|server| self.server(*server).was_used()) {
             for thread in 0..self.threads {
                 let worker = self.worker(server, thread);
-                totals.requests += worker.requests();
+                totals.accesses += worker.requests();
                 totals.bytes += worker.bytes();
                 totals.connections += worker.connections();
+                totals.duration_us += worker.duration_us();
             }
         }
         totals
     }
-}
 
-/// Sums over the whole scoreboard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Requests answered.
-    pub requests: u64,
-    /// Bytes of responses, heads included.
-    pub bytes: u64,
-    /// Connections accepted.
-    pub connections: u64,
-}
+    /// Whether the ledger has taken over the counts of this scoreboard.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.words[RETIRED].load(Ordering::Relaxed) != 0
+    }
 
-/// Connections of a process by state. `open` has all of them; those in none of the other states hold a worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Accepted and not yet closed.
-    pub open: u64,
-    /// Parked, waiting for the client's next request.
-    pub keep_alive: u64,
-    /// Parked, waiting for more of a head or body.
-    pub wait_io: u64,
-    /// Parked, waiting for the client to take more of an answer.
-    pub writing: u64,
-    /// Half-closed, waiting for the client to close as well.
-    pub lingering: u64,
+    /// The ledger has taken over the counts.
+    pub(crate) fn set_retired(&self) {
+        self.words[RETIRED].store(1, Ordering::Relaxed);
+    }
 }
 
 /// A process in the scoreboard.
@@ -140,6 +133,8 @@ impl ServerSlot<'_> {
     const KEEP_ALIVE: usize = 7;
     const WAIT_IO: usize = 8;
     const WRITING: usize = 9;
+    const STARTED: usize = 12;
+    const USED: usize = 13;
     const SHED: usize = 10;
     const REFUSED: usize = 11;
 
@@ -147,11 +142,26 @@ impl ServerSlot<'_> {
     pub fn occupy(&self, pid: i32, generation: u64) {
         self.words[Self::PID].store(pid as u64, Ordering::Relaxed);
         self.words[Self::GENERATION].store(generation, Ordering::Relaxed);
+        self.words[Self::STARTED].store(milliseconds(clock::wall()), Ordering::Relaxed);
     }
 
     /// Process id of the last occupant.
     pub fn pid(&self) -> i32 {
         self.words[Self::PID].load(Ordering::Relaxed) as i32
+    }
+
+    /// When the last occupant was forked, in milliseconds since the Unix epoch.
+    pub fn started_ms(&self) -> u64 {
+        self.words[Self::STARTED].load(Ordering::Relaxed)
+    }
+
+    /// Notes that the process serves: its workers count from now on.
+    pub fn set_used(&self) {
+        self.words[Self::USED].store(1, Ordering::Relaxed);
+    }
+
+    fn was_used(&self) -> bool {
+        self.words[Self::USED].load(Ordering::Relaxed) != 0
     }
 
     /// Generation of the last occupant.
@@ -277,6 +287,9 @@ mod tests {
         board.clear(1);
         assert_eq!((board.server(1).state(), board.server(1).counts()), (ServerState::Empty, Counts::default()));
         assert_eq!(board.worker(1, 2).status(), Status::Dead);
-        assert_eq!(board.totals(), Totals { requests: 2, bytes: 111, connections: 1 });
+        assert_eq!(board.totals(), Totals::default());
+        board.server(0).set_used();
+        board.server(1).set_used();
+        assert_eq!(board.totals(), Totals { accesses: 2, bytes: 111, connections: 1, duration_us: 0 });
     }
 }
