@@ -31,6 +31,8 @@ pub(crate) struct Args {
     pub print: Option<Print>,
     /// `-t`, or something that implies it.
     pub test: bool,
+    /// `--strict`: a check fails where numbers do not hold as they are.
+    pub strict: bool,
     /// `-T`.
     pub skip_document_root: bool,
     /// `-X`, or `-D DEBUG` or `-D ONE_PROCESS`.
@@ -81,7 +83,7 @@ Usage: httpd [-D name] [-d directory] [-f file]
              [-C \"directive\"] [-c \"directive\"] [-M mpm]
              [-k start|restart|graceful|graceful-stop|stop]
              [-e level] [-E file]
-             [-v] [-V] [-h] [-l] [-L] [-t] [-T] [-S] [-X]
+             [-v] [-V] [-h] [-l] [-L] [-t [--strict]] [-T] [-S] [-X]
 Options:
   -D name            : define a name for use in <IfDefine name> directives
   -d directory       : specify an alternate initial ServerRoot
@@ -102,7 +104,8 @@ Options:
   -t -D DUMP_MODULES : show all loaded modules
   -M                 : without a name, a synonym for -t -D DUMP_MODULES
   -t -D DUMP_INCLUDES: show all included configuration files
-  -t                 : run syntax check for config files
+  -t                 : run syntax check for config files, and show the numbers in effect
+  -t --strict        : fail as well where a number had to be corrected or adjusted
   -T                 : start without DocumentRoot(s) check
   -X                 : debug mode (only one worker, do not detach)
   -D FOREGROUND      : do not detach
@@ -122,10 +125,14 @@ impl Args {
                 Arg::Short(option) => parsed.option(option, &mut parser)?,
                 Arg::Long("help") => parsed.print = Some(Print::Help),
                 Arg::Long("version") => parsed.print = Some(Print::Version),
+                Arg::Long("strict") => parsed.strict = true,
                 Arg::Long(option) => return Err(format!("illegal option -- '--{option}'")),
                 // apachectl's words.
                 Arg::Value(word) => parsed.word(&word.to_string_lossy())?,
             }
+        }
+        if parsed.strict && !parsed.test {
+            return Err("--strict goes with -t".to_owned());
         }
         Ok(parsed)
     }
@@ -243,6 +250,8 @@ mod tests {
         check("-fx -kstart", Args { file: Some("x".into()), verb: Some(Verb::Start), ..none() });
         check("-tT", Args { test: true, skip_document_root: true, ..none() });
         check("-C a -c b -C c", Args { before: vec!["a".into(), "c".into()], after: vec!["b".into()], ..none() });
+        check("-t --strict", Args { test: true, strict: true, ..none() });
+        check("--strict configtest", Args { test: true, strict: true, ..none() });
         check("-X", Args { one_process: true, ..none() });
         check("-D FOREGROUND", Args { foreground: true, defines: vec!["FOREGROUND".into()], ..none() });
         check("-M percore -t", Args { model: Some(Model::Percore), test: true, ..none() });
@@ -268,6 +277,7 @@ mod tests {
         check("-f", "option requires an argument -- f");
         check("-M mpm", "-M: there is no MPM 'mpm'; choose prefork, worker, event or percore");
         check("-e loud", "-e: no such level: 'loud'");
+        check("--strict -k start", "--strict goes with -t");
         check("status", "there is no command 'status'");
     }
 }

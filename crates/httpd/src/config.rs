@@ -10,7 +10,7 @@ use manifold_modules::log_config::{AccessLog, COMBINED, COMMON, Format};
 use manifold_modules::mime::Types;
 use manifold_mpm::directives::{self, RawServer};
 use manifold_mpm::generation::ListenPlan;
-use manifold_mpm::limits::{Limits, Model, resolve};
+use manifold_mpm::limits::{Finding, Limits, Model, Occasion, resolve};
 use manifold_sys::privileges::{self, Identity};
 
 use crate::args::Args;
@@ -62,12 +62,14 @@ pub(crate) struct Loaded {
     pub modules: Modules,
     pub configuration: Configuration,
     pub findings: Vec<Diagnostic>,
+    /// What there is to say about the numbers of the model.
+    pub numbers: Vec<Finding>,
     /// `None` where there are errors.
     pub config: Option<Config>,
 }
 
-/// Reads what `args` name.
-pub(crate) fn load(args: &Args) -> Loaded {
+/// Reads what `args` name, to start a server or for one that runs.
+pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
     let mut modules = Modules::new(args.model);
     let server_root = args.server_root.clone().unwrap_or_else(|| SERVER_ROOT.into());
     let server_root = std::path::absolute(&server_root).unwrap_or(server_root);
@@ -88,14 +90,16 @@ pub(crate) fn load(args: &Args) -> Loaded {
     let mut site = Table { rows: ROWS, value: RawSite::default() };
     let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut server];
     findings.extend(check(&configuration, tables, &directives::elsewhere(model)));
+    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+    let (limits, numbers) = resolve(model, &server.value.limits, cores, occasion);
     let resolver = Resolver {
         configuration: &configuration,
         findings: &mut findings,
         skip_document_root: args.skip_document_root,
     };
-    let config = resolver.config(model, server.value, site.value);
+    let config = resolver.config(limits, server.value, site.value);
     let is_good = findings.iter().all(|finding| finding.severity != Severity::Error);
-    Loaded { modules, configuration, findings, config: config.filter(|_| is_good) }
+    Loaded { modules, configuration, findings, numbers, config: config.filter(|_| is_good) }
 }
 
 /// Every directive of a model, for lists and the manual.
@@ -122,12 +126,8 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn config(mut self, model: Model, server: RawServer, site: RawSite) -> Option<Config> {
+    fn config(mut self, limits: Limits, server: RawServer, site: RawSite) -> Option<Config> {
         let root = &self.configuration.server_root;
-        let cores =
-            std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-        let (limits, corrections) = resolve(model, &server.limits, cores);
-        self.findings.extend(corrections);
         let identity = self.identity(&server);
         let document_root = self.document_root(&site);
         let types = self.types(&site);
@@ -308,9 +308,13 @@ mod tests {
         std::fs::create_dir_all(folder.join("htdocs")).unwrap();
         std::fs::write(folder.join("mime.types"), "x/y z\n").unwrap();
         std::fs::write(folder.join("httpd.conf"), lines).unwrap();
-        let loaded = load(&Args { server_root: Some(folder.clone()), ..args });
+        let loaded = load(&Args { server_root: Some(folder.clone()), ..args }, Occasion::Start);
         std::fs::remove_dir_all(&folder).unwrap();
         (folder, loaded)
+    }
+
+    fn diagnostics(loaded: &Loaded) -> impl Iterator<Item = &Diagnostic> {
+        loaded.findings.iter().chain(loaded.numbers.iter().map(|number| &number.diagnostic))
     }
 
     /// What is said about `lines`; the folder's path is written as `@`.
@@ -319,7 +323,7 @@ mod tests {
         let (folder, loaded) = load_lines(test, lines, Args::default());
         let sources = &loaded.configuration.sources;
         let text: String =
-            loaded.findings.iter().map(|finding| render(finding, sources, "httpd", Style::Plain)).collect();
+            diagnostics(&loaded).map(|finding| render(finding, sources, "httpd", Style::Plain)).collect();
         assert_eq!(text.replace(folder.to_str().unwrap(), "@"), expected.trim_start_matches('\n'));
         assert_eq!(loaded.config.is_some(), !expected.contains("Syntax error") && !expected.contains("httpd:"));
     }
@@ -330,7 +334,7 @@ mod tests {
                      TypesConfig mime.types\nLogFormat \"%h\" host\nCustomLog a.log host\nCustomLog b.log combined\n\
                      LogLevel info mpm_prefork:debug\nKeepAliveTimeout 100ms\nServerTokens Prod\nUser #1\nGroup #2\n";
         let (folder, loaded) = load_lines("faultless", lines, Args::default());
-        assert_eq!(loaded.findings, []);
+        assert_eq!(diagnostics(&loaded).collect::<Vec<_>>(), [] as [&Diagnostic; 0]);
         let mut config = loaded.config.unwrap();
         assert_eq!((config.limits.model, config.limits.start_servers), (Model::Prefork, 2));
         assert_eq!(config.pid_file, folder.join("logs/httpd.pid"));
@@ -358,7 +362,7 @@ mod tests {
         let lines = "LoadModule mpm_event_module x\nStartServers ${N}\n<IfModule worker.c>\nThreadsPerChild 10\n</IfModule>\n\
                      <IfModule event.c>\nNonsense\n</IfModule>\n<IfDefine MANIFOLD>\nMaxRequestWorkers 70\n</IfDefine>\n";
         let (_, loaded) = load_lines("command-line", lines, args);
-        assert_eq!(loaded.findings, []);
+        assert_eq!(diagnostics(&loaded).collect::<Vec<_>>(), [] as [&Diagnostic; 0]);
         let limits = loaded.config.unwrap().limits;
         let numbers = (
             limits.model,

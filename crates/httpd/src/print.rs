@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use jiff::Timestamp;
 use manifold_config::Configuration;
+use manifold_mpm::generation::ListenPlan;
 use manifold_mpm::limits::{Limits, Model};
 
 use crate::config::{CONFIG_FILE, Config, ERROR_LOG, PID_FILE, SERVER_ROOT};
@@ -86,36 +87,36 @@ pub(crate) fn includes(configuration: &Configuration) -> String {
     text
 }
 
-/// The numbers in effect, in one line.
-pub(crate) fn effective(limits: &Limits) -> String {
-    let l = limits;
-    let unit = if l.model.is_threaded() { "Threads" } else { "Servers" };
-    match l.model {
-        Model::Percore => format!("In effect: MPM percore, Cores {}, MaxConnections {}", l.cores, l.max_connections),
-        Model::Prefork => format!(
-            "In effect: MPM prefork, StartServers {}, MinSpare{unit} {}, MaxSpare{unit} {}, ServerLimit {}, \
-             MaxRequestWorkers {}",
-            l.start_servers, l.min_spare, l.max_spare, l.server_limit, l.max_request_workers
-        ),
-        Model::Worker | Model::Event => format!(
-            "In effect: MPM {}, StartServers {}, MinSpare{unit} {}, MaxSpare{unit} {}, ServerLimit {}, ThreadLimit {}, \
-             ThreadsPerChild {}, MaxRequestWorkers {}",
-            l.model,
-            l.start_servers,
-            l.min_spare,
-            l.max_spare,
-            l.server_limit,
-            l.thread_limit,
-            l.threads_per_child,
-            l.max_request_workers
-        ),
+/// The numbers in effect: a name and a value on each line.
+pub(crate) fn effective_table(limits: &Limits, listen: &ListenPlan) -> String {
+    let mut text = "In effect:\n".to_owned();
+    for (name, value) in effective(limits, listen) {
+        let _ = writeln!(text, "  {name:<24} {value}");
     }
+    text
+}
+
+/// The same for the error log, where a message is one line.
+pub(crate) fn effective_line(limits: &Limits, listen: &ListenPlan) -> String {
+    let rows = effective(limits, listen).map(|(name, value)| format!("{name} {value}"));
+    format!("In effect: {}", rows.collect::<Vec<_>>().join(", "))
+}
+
+fn effective(limits: &Limits, listen: &ListenPlan) -> impl Iterator<Item = (&'static str, String)> {
+    let buffer = |bytes: Option<usize>| bytes.unwrap_or(0).to_string();
+    let of_sockets = [
+        ("ListenBacklog", listen.backlog.to_string()),
+        ("SendBufferSize", buffer(listen.send_buffer)),
+        ("ReceiveBufferSize", buffer(listen.receive_buffer)),
+    ];
+    limits.effective().into_iter().chain(of_sockets)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manifold_mpm::limits::{RawLimits, resolve};
+    use manifold_mpm::directives::RawServer;
+    use manifold_mpm::limits::{Occasion, RawLimits, resolve};
 
     #[test]
     fn the_version_has_apaches_shape() {
@@ -145,18 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_effect_is_one_line() {
-        let check =
-            |model, expected: &str| assert_eq!(effective(&resolve(model, &RawLimits::default(), 2).0), expected);
-        check(
-            Model::Prefork,
-            "In effect: MPM prefork, StartServers 5, MinSpareServers 5, MaxSpareServers 10, ServerLimit 256, MaxRequestWorkers 256",
-        );
-        check(
-            Model::Worker,
-            "In effect: MPM worker, StartServers 3, MinSpareThreads 75, MaxSpareThreads 250, ServerLimit 16, ThreadLimit 64, \
-             ThreadsPerChild 25, MaxRequestWorkers 400",
-        );
-        check(Model::Percore, "In effect: MPM percore, Cores 2, MaxConnections 65536");
+    fn what_is_in_effect_is_a_table_and_a_line() {
+        let (limits, _) = resolve(Model::Percore, &RawLimits::default(), 2, Occasion::Start);
+        let listen = ListenPlan { backlog: 9, send_buffer: Some(4096), ..RawServer::default().listen_plan() };
+        let table = "In effect:\n  MPM                      percore\n  Cores                    2\n  \
+                     CorePinning              On\n  MaxConnections           65536\n  \
+                     MaxConnectionsPerChild   0\n  GracefulShutdownTimeout  0\n  \
+                     listener sets            2\n  ListenBacklog            9\n  \
+                     SendBufferSize           4096\n  ReceiveBufferSize        0\n";
+        assert_eq!(effective_table(&limits, &listen), table);
+        let line = "In effect: MPM percore, Cores 2, CorePinning On, MaxConnections 65536, MaxConnectionsPerChild 0, \
+                    GracefulShutdownTimeout 0, listener sets 2, ListenBacklog 9, SendBufferSize 4096, ReceiveBufferSize 0";
+        assert_eq!(effective_line(&limits, &listen), line);
     }
 }

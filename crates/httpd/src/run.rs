@@ -6,8 +6,8 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use log::LevelFilter;
-use manifold_config::{Severity, Style, document, render};
-use manifold_mpm::limits::Model;
+use manifold_config::{Diagnostic, Severity, Style, document, render};
+use manifold_mpm::limits::{Model, Occasion};
 use manifold_mpm::parent::Ended;
 use manifold_mpm::server::{Plan, Server, StartError};
 use manifold_sys::process::daemonise;
@@ -61,7 +61,7 @@ fn print(what: Print, args: &Args) -> Result<ExitCode, Failure> {
         Print::Modules => print::say(&loader::list_built_in()),
         Print::Directives => print::say(&document::list(&rows(args.model.unwrap_or(Model::DEFAULT)))),
         Print::Settings => {
-            let loaded = load(args);
+            let loaded = load(args, Occasion::Start);
             print::say(&print::settings(loaded.modules.model()));
             // Without a word on which configuration is meant, one need not be there.
             if args.file.is_some() && loaded.config.is_none() {
@@ -74,12 +74,11 @@ fn print(what: Print, args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
-    let mut loaded = load(args);
+    let mut loaded = load(args, Occasion::Start);
     report(&loaded, args)?;
     let Some(config) = loaded.config.take() else { return Ok(ExitCode::FAILURE) };
     if args.test || !args.dumps.is_empty() {
-        test(args, &loaded, &config);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(test(args, &loaded, &config));
     }
     match args.verb {
         None | Some(Verb::Start) => start(config, args, words),
@@ -102,17 +101,21 @@ fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Shows the findings: errors always, and the rest as `-e` asks, on standard error or in the file of `-E`.
+/// Shows the findings: errors always, and the rest as `-e` asks, on standard error or in the file of `-E`. What `--strict`
+/// fails on is shown as well.
 fn report(loaded: &Loaded, args: &Args) -> Result<(), Failure> {
     let level = args.startup_level.unwrap_or(LevelFilter::Warn);
     let colours =
         args.startup_file.is_none() && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let style = if colours { Style::Coloured } else { Style::Plain };
-    let shown = loaded.findings.iter().filter(|finding| match finding.severity {
+    let asked = |finding: &Diagnostic| match finding.severity {
         Severity::Error => true,
         Severity::Warning => level >= LevelFilter::Warn,
         Severity::Info => level >= LevelFilter::Debug,
-    });
+    };
+    let findings = loaded.findings.iter().filter(|finding| asked(finding));
+    let numbers = loaded.numbers.iter().filter(|number| asked(&number.diagnostic) || args.strict && number.is_change());
+    let shown = findings.chain(numbers.map(|number| &number.diagnostic));
     let text: String = shown.map(|finding| render(finding, &loaded.configuration.sources, PROGRAM, style)).collect();
     let Some(path) = &args.startup_file else {
         print::tell(&text);
@@ -124,7 +127,8 @@ fn report(loaded: &Loaded, args: &Args) -> Result<(), Failure> {
     })
 }
 
-fn test(args: &Args, loaded: &Loaded, config: &Config) {
+/// `-t`. The last line is the verdict, for scripts.
+fn test(args: &Args, loaded: &Loaded, config: &Config) -> ExitCode {
     for dump in &args.dumps {
         match dump {
             Dump::VirtualHosts => print::say("VirtualHost configuration:\n"),
@@ -135,12 +139,18 @@ fn test(args: &Args, loaded: &Loaded, config: &Config) {
     }
     if args.dumps.is_empty() {
         // Corrections come one by one; what they amount to is told once.
-        let corrected = loaded.findings.iter().any(|finding| finding.message.starts_with("WARNING: "));
-        if corrected {
-            print::tell(&format!("{}\n", print::effective(&config.limits)));
-        }
+        print::tell(&print::effective_table(&config.limits, &config.listen));
+    }
+    let changes = loaded.numbers.iter().filter(|number| number.is_change()).count();
+    if args.strict && changes > 0 {
+        let what = if changes == 1 { "1 number does".to_owned() } else { format!("{changes} numbers do") };
+        print::tell(&format!("{PROGRAM}: --strict: {what} not hold as configured, see above\n"));
+        return ExitCode::FAILURE;
+    }
+    if args.dumps.is_empty() {
         print::tell("Syntax OK\n");
     }
+    ExitCode::SUCCESS
 }
 
 /// Tells the running server.
@@ -176,6 +186,7 @@ fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode
     })?;
     let site = config.site().map_err(|error| Failure(format!("{error}\nAH00015: Unable to open logs")))?;
     let limits = if args.one_process { config.limits.clone().one_process() } else { config.limits.clone() };
+    let in_effect = print::effective_line(&limits, &config.listen);
     let Config { listen, identity, thread_stack, pid_file: path, .. } = config;
     let server = Server::start(Plan { limits, site, listen, identity, thread_stack })
         .map_err(|error| could_not_start(&error))?;
@@ -194,6 +205,7 @@ fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode
         .map_err(|error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error))))?;
     let command: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     log::info!(target: "core", "AH00094: Command line: '{PROGRAM} {}'", command.join(" "));
+    log::info!(target: "core", "{in_effect}");
     let ended = if args.one_process {
         // The only process has no parent that takes signals.
         leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path)

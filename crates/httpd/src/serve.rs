@@ -12,7 +12,7 @@ use manifold_modules::Settings;
 use manifold_modules::mime::Types;
 use manifold_mpm::directives::LISTEN_BACKLOG;
 use manifold_mpm::generation::{ListenAddress, ListenPlan};
-use manifold_mpm::limits::{Model, RawLimits, resolve};
+use manifold_mpm::limits::{Model, Occasion, RawLimits, resolve};
 use manifold_mpm::parent::Ended;
 use manifold_mpm::server::{Plan, Server};
 use manifold_sys::privileges::{self, Identity};
@@ -113,7 +113,7 @@ fn serve(args: &Args) -> Result<ExitCode, String> {
 
 fn plan(args: &Args, folder: &Path) -> Plan {
     let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    let (limits, _) = resolve(args.model, &RawLimits::default(), cores);
+    let (limits, _) = resolve(args.model, &RawLimits::default(), cores, Occasion::Start);
     let phases = manifold_modules::phases(Settings {
         document_root: folder.to_owned(),
         directory_index: vec!["index.html".to_owned()],

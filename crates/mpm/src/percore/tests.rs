@@ -16,7 +16,7 @@ use nix::sys::socket::shutdown;
 
 use super::*;
 use crate::generation::Generation;
-use crate::limits::{Limits, Model, RawLimits, resolve};
+use crate::limits::{Limits, Model, Occasion, RawLimits, resolve};
 use crate::scoreboard::{Counts, Scoreboard, Totals};
 
 /// Large enough to overflow the socket buffers of both sides many times.
@@ -75,7 +75,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Serve
         eprintln!("skipped: io_uring not permitted ({error})");
         return None;
     }
-    let (limits, _) = resolve(Model::Percore, &RawLimits::default(), 1);
+    let (limits, _) = resolve(Model::Percore, &RawLimits::default(), 1, Occasion::Start);
     let room = Room::of(limits.max_connections as usize);
     let mut setup = Setup { site: Site::new(pages()), limits, room };
     setup.limits.max_connections_per_child = connections;

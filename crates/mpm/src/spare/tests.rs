@@ -1,12 +1,12 @@
 //! The rules of spare management, one by one, as rows of what was counted and what was ordered.
 
 use super::*;
-use crate::limits::{RawLimits, resolve};
+use crate::limits::{Occasion, RawLimits, resolve};
 use Full::{Near, Slots, Workers};
 use Order::Full as IsFull;
 
 fn limits(model: Model) -> Limits {
-    resolve(model, &RawLimits::default(), 2).0
+    resolve(model, &RawLimits::default(), 2, Occasion::Start).0
 }
 
 fn in_sets(model: Model, listener_sets: u32) -> Limits {
