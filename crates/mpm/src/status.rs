@@ -286,14 +286,14 @@ mod tests {
     use manifold_engine::serve::Conn;
 
     use super::*;
-    use crate::limits::{RawLimits, resolve};
+    use crate::limits::{Occasion, RawLimits, resolve};
     use crate::scoreboard::Began;
 
     const NOW: Duration = Duration::from_secs(1_700_000_100);
 
     /// A generation of 3 processes of 2 threads, with room for one process more in the board.
     fn board(number: u64) -> Board {
-        let (limits, _) = resolve(Model::Event, &RawLimits::default(), 2);
+        let (limits, _) = resolve(Model::Event, &RawLimits::default(), 2, Occasion::Start);
         let limits = Limits { threads_per_child: 2, max_request_workers: 6, server_limit: 4, ..limits };
         Board { number, limits, scoreboard: Scoreboard::new(4, 3).unwrap() }
     }
