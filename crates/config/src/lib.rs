@@ -22,7 +22,7 @@ pub mod world;
 pub use check::{Elsewhere, check};
 pub use diagnostic::{Diagnostic, Severity};
 pub use read::{Configuration, Loader, Reader};
-pub use render::{Style, render};
+pub use render::{Style, render, render_line};
 pub use source::{Source, SourceId, Sources, Span, Spanned};
 pub use table::{ArgShape, Call, Contexts, Directive, Module, Row, Table};
 pub use world::{System, World};

@@ -58,6 +58,15 @@ pub fn render(finding: &Diagnostic, sources: &Sources, program: &str, style: Sty
     text
 }
 
+/// The finding as one line for a log, without its line end.
+pub fn render_line(finding: &Diagnostic, sources: &Sources, program: &str) -> String {
+    let mut text = headline(finding, sources, program).replace('\n', " ");
+    if let Some(help) = &finding.help {
+        text.push_str(&format!(" ({help})"));
+    }
+    text
+}
+
 /// What Apache prints: `AH00526: Syntax error on line 3 of FILE:` and the reason on a line of its own; without a number
 /// both on one line behind the program's name; other numbered errors and warnings without the place.
 fn headline(finding: &Diagnostic, sources: &Sources, program: &str) -> String {

@@ -11,6 +11,7 @@ use manifold_modules::mime::Types;
 use manifold_mpm::directives::{self, RawServer};
 use manifold_mpm::generation::ListenPlan;
 use manifold_mpm::limits::{Finding, Limits, Model, Occasion, resolve};
+use manifold_mpm::server::Plan;
 use manifold_sys::privileges::{self, Identity};
 
 use crate::args::Args;
@@ -261,6 +262,14 @@ impl Config {
         assign(&mut site.limits.field_size, raw.limit_request_field_size);
         assign(&mut site.limit_request_body, raw.limit_request_body);
         Ok(Arc::new(site))
+    }
+}
+
+impl Config {
+    /// What the server is started with, serving `site`.
+    pub(crate) fn plan(self, site: Arc<Site>, args: &Args) -> Plan {
+        let limits = if args.one_process { self.limits.one_process() } else { self.limits };
+        Plan { limits, site, listen: self.listen, identity: self.identity, thread_stack: self.thread_stack }
     }
 }
 

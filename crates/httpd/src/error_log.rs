@@ -8,6 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -98,11 +99,12 @@ impl ErrorLog {
         ErrorLog { file, levels, zone: TimeZone::system() }
     }
 
-    /// From now on all records, and panics, go here.
+    /// From now on all records, and panics, go here. A log that was installed before is closed.
     pub(crate) fn install(self) {
         log::set_max_level(self.levels.most());
-        // A second installation in the same process keeps the first log, which is as good.
-        let _kept = log::set_boxed_logger(Box::new(self));
+        *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self);
+        // A second call finds the same logger installed, which is as good.
+        let _kept = log::set_logger(&Installed);
         std::panic::set_hook(Box::new(|panic| {
             let place =
                 panic.location().map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
@@ -110,19 +112,37 @@ impl ErrorLog {
             log::error!(target: "core", "a thread panicked{place}: {text}");
         }));
     }
-}
 
-impl Log for ErrorLog {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= self.levels.of(module(metadata.target()))
-    }
-
-    fn log(&self, record: &Record<'_>) {
-        if self.enabled(record.metadata()) {
+    fn write(&self, record: &Record<'_>) {
+        if record.metadata().level() <= self.levels.of(module(record.metadata().target())) {
             let who = Origin { pid: std::process::id(), tid: nix::unistd::gettid().as_raw() };
             let line = line(record, Timestamp::now(), &self.zone, who);
             // One write, so that lines of all processes stay whole. A full disk must not stop the server.
             let _lost = (&self.file).write_all(line.as_bytes());
+        }
+    }
+}
+
+/// The log in use. The parent alone puts another in its place, when the configuration is read anew; a child keeps the one
+/// it was born with, as in Apache.
+static INSTALLED: RwLock<Option<ErrorLog>> = RwLock::new(None);
+
+/// The file of the log in use, for a program that is started and has something to say.
+pub(crate) fn installed_file() -> Option<File> {
+    INSTALLED.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|log| log.file.try_clone().ok())
+}
+
+/// Hands records to the log in use.
+struct Installed;
+
+impl Log for Installed {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if let Some(log) = &*INSTALLED.read().unwrap_or_else(PoisonError::into_inner) {
+            log.write(record);
         }
     }
 

@@ -9,10 +9,12 @@ mod config;
 mod directives;
 mod error_log;
 mod loader;
+mod operator;
 mod pid_file;
 mod print;
 mod run;
 mod serve;
+mod successor;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

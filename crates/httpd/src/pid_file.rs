@@ -57,6 +57,7 @@ pub(crate) struct PidFile {
     temporary: PathBuf,
     path: PathBuf,
     placed: bool,
+    left: bool,
 }
 
 impl PidFile {
@@ -71,7 +72,7 @@ impl PidFile {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
         // A file system without locks has none to break; the id has to do there.
         let _unsupported = file.try_lock();
-        Ok(PidFile { file, temporary, path: path.to_owned(), placed: false })
+        Ok(PidFile { file, temporary, path: path.to_owned(), placed: false, left: false })
     }
 
     /// Writes the id of the calling process and puts the file in its place.
@@ -86,8 +87,23 @@ impl PidFile {
     }
 }
 
+impl PidFile {
+    /// Where it stands, or will stand.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another server has put its file in the place of this one: it is not removed with this value.
+    pub(crate) fn leave_to_successor(&mut self) {
+        self.left = true;
+    }
+}
+
 impl Drop for PidFile {
     fn drop(&mut self) {
+        if self.left {
+            return;
+        }
         // Gone already is as good as removed.
         let _gone = fs::remove_file(if self.placed { &self.path } else { &self.temporary });
     }

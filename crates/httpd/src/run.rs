@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use log::LevelFilter;
 use manifold_config::{Diagnostic, Severity, Style, document, render};
 use manifold_mpm::limits::{Model, Occasion};
 use manifold_mpm::parent::Ended;
-use manifold_mpm::server::{Plan, Server, StartError};
+use manifold_mpm::server::{Server, StartError};
 use manifold_sys::process::daemonise;
 use manifold_sys::signal::{Signal, leave_on};
 use nix::sys::signal::kill;
@@ -18,11 +18,13 @@ use nix::unistd::Pid;
 use crate::args::{Args, Dump, Print, USAGE, Verb};
 use crate::config::{Config, Loaded, load, reason, rows};
 use crate::error_log::ErrorLog;
+use crate::operator::Httpd;
 use crate::pid_file::{PidFile, Running, running};
+use crate::successor::{Inheritance, Invocation};
 use crate::{loader, print};
 
 /// The name that messages begin with.
-const PROGRAM: &str = "httpd";
+pub(crate) const PROGRAM: &str = "httpd";
 
 /// Something is wrong, and what; the exit status is 1.
 struct Failure(String);
@@ -80,14 +82,17 @@ fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
     if args.test || !args.dumps.is_empty() {
         return Ok(test(args, &loaded, &config));
     }
+    let inheritance = Inheritance::take()?;
     match args.verb {
-        None | Some(Verb::Start) => start(config, args, words),
+        // However the server was started that this one replaces.
+        _ if inheritance.replaces_a_server() => start(config, args, words, inheritance),
+        None | Some(Verb::Start) => start(config, args, words, inheritance),
         Some(verb) => match running(&config.pid_file)? {
             Running::Yes(pid) => control(verb, pid),
             not_running => {
                 if matches!(verb, Verb::Restart | Verb::Graceful) {
                     print::say(&format!("{PROGRAM} not running, trying to start\n"));
-                    return start(config, args, words);
+                    return start(config, args, words, inheritance);
                 }
                 let whose = if let Running::Stale(pid) = not_running {
                     format!("pid {pid}?")
@@ -158,10 +163,8 @@ fn control(verb: Verb, pid: i32) -> Result<ExitCode, Failure> {
     let signal = match verb {
         Verb::Stop => Signal::SIGTERM,
         Verb::GracefulStop => Signal::SIGWINCH,
-        Verb::Start | Verb::Restart | Verb::Graceful => {
-            let sorry = "this version cannot give a running server a new configuration";
-            return Err(Failure(format!("{PROGRAM}: {sorry}; use '-k graceful-stop' and then '-k start'")));
-        }
+        Verb::Graceful => Signal::SIGUSR1,
+        Verb::Start | Verb::Restart => Signal::SIGHUP,
     };
     match kill(Pid::from_raw(pid), signal) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -170,14 +173,15 @@ fn control(verb: Verb, pid: i32) -> Result<ExitCode, Failure> {
 }
 
 /// Starts a server. Whatever can fail is done while there is someone to tell: before the terminal is left.
-fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
+fn start(mut config: Config, args: &Args, words: &[OsString], inheritance: Inheritance) -> Result<ExitCode, Failure> {
+    let replaces = inheritance.replaces_a_server();
     let stale = match running(&config.pid_file)? {
-        Running::Yes(pid) => {
+        Running::Yes(pid) if !replaces => {
             print::say(&format!("{PROGRAM} (pid {pid}) already running\n"));
             return Ok(ExitCode::SUCCESS);
         }
         Running::Stale(_) => true,
-        Running::NoFile => false,
+        Running::Yes(_) | Running::NoFile => false,
     };
     let error_log = ErrorLog::open(&config.error_log, config.levels.clone()).map_err(|error| {
         let number = error.raw_os_error().unwrap_or(0);
@@ -185,14 +189,15 @@ fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode
         Failure(format!("({number}){}: {what}\nAH00015: Unable to open logs", reason(&error)))
     })?;
     let site = config.site().map_err(|error| Failure(format!("{error}\nAH00015: Unable to open logs")))?;
-    let limits = if args.one_process { config.limits.clone().one_process() } else { config.limits.clone() };
-    let in_effect = print::effective_line(&limits, &config.listen);
-    let Config { listen, identity, thread_stack, pid_file: path, .. } = config;
-    let server = Server::start(Plan { limits, site, listen, identity, thread_stack })
-        .map_err(|error| could_not_start(&error))?;
-    let mut pid_file = PidFile::create(&path)
-        .map_err(|error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error))))?;
-    if !args.foreground && !args.one_process {
+    let path = config.pid_file.clone();
+    let plan = config.plan(site, args);
+    let in_effect = print::effective_line(&plan.limits, &plan.listen);
+    let server = Server::start(plan, inheritance.sockets).map_err(|error| could_not_start(&error))?;
+    let invocation = Invocation::of_this_process();
+    let no_pid_file =
+        |error: io::Error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error)));
+    let mut pid_file = PidFile::create(&path).map_err(no_pid_file)?;
+    if !args.foreground && !args.one_process && !replaces {
         daemonise().map_err(|error| Failure(format!("{PROGRAM}: could not leave the terminal: {}", reason(&error))))?;
     }
     error_log.install();
@@ -200,26 +205,23 @@ fn start(mut config: Config, args: &Args, words: &[OsString]) -> Result<ExitCode
         let text = "overwritten -- Unclean shutdown of previous Apache run?";
         log::warn!(target: "core", "AH00098: pid file {} {text}", path.display());
     }
-    pid_file
-        .place()
-        .map_err(|error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error))))?;
-    let command: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    log::info!(target: "core", "AH00094: Command line: '{PROGRAM} {}'", command.join(" "));
-    log::info!(target: "core", "{in_effect}");
+    if !replaces {
+        // A successor's is placed when it serves.
+        pid_file.place().map_err(no_pid_file)?;
+    }
     let ended = if args.one_process {
         // The only process has no parent that takes signals.
-        leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path)
-            .and_then(|()| server.run_single())
-            .map_err(|error| Failure(format!("{PROGRAM}: {error}")))
+        leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path).and_then(|()| server.run_single())
     } else {
-        server.run().map_err(|error| Failure(format!("{PROGRAM}: {error}")))
+        let (args, words, predecessor) = (args.clone(), words.to_vec(), inheritance.ready);
+        server.run(Box::new(Httpd { args, words, in_effect, invocation, pid_file, predecessor }))
     };
     match ended {
         Ok(Ended::AtOnce | Ended::Gracefully) => Ok(ExitCode::SUCCESS),
         Ok(Ended::Failed) => Ok(ExitCode::FAILURE),
-        Err(Failure(text)) => {
-            log::error!(target: "core", "{text}");
-            Err(Failure(text))
+        Err(error) => {
+            log::error!(target: "core", "{PROGRAM}: {error}");
+            Err(Failure(format!("{PROGRAM}: {error}")))
         }
     }
 }
@@ -232,6 +234,6 @@ fn could_not_start(error: &StartError) -> Failure {
         StartError::NoListeners => {
             format!("{error}\n  = help: say where to listen, for example 'Listen 8080'\nAH00015: Unable to open logs")
         }
-        StartError::Scoreboard(_) => error.to_string(),
+        StartError::Scoreboard(_) | StartError::Descriptors(_) => error.to_string(),
     })
 }

@@ -1,7 +1,8 @@
 //! `serve`: a server for one folder, without any configuration.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{self, PipeWriter};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use lexopt::{Arg, Parser, ValueExt};
 use manifold_engine::site::Site;
 use manifold_modules::Settings;
 use manifold_modules::mime::Types;
-use manifold_mpm::directives::LISTEN_BACKLOG;
 use manifold_mpm::generation::{ListenAddress, ListenPlan};
 use manifold_mpm::limits::{Model, Occasion, RawLimits, resolve};
 use manifold_mpm::parent::Ended;
-use manifold_mpm::server::{Plan, Server};
+use manifold_mpm::server::{Operator, Plan, Server};
 use manifold_sys::privileges::{self, Identity};
 
 use crate::config::reason;
 use crate::error_log::{ErrorLog, Levels};
 use crate::print;
+use crate::successor::{Inheritance, Invocation, Ready};
 
 const USAGE: &str = "\
 Usage: manifold serve [DIR] [--port N] [--address A] [--mpm X]
@@ -33,7 +34,7 @@ Serves the files of DIR (the working directory, if none is named) over HTTP unti
 ";
 
 /// What was typed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Args {
     folder: PathBuf,
     address: SocketAddr,
@@ -96,7 +97,8 @@ fn serve(args: &Args) -> Result<ExitCode, String> {
     let folder = std::fs::canonicalize(&args.folder).and_then(|folder| std::fs::read_dir(&folder).map(|_| folder));
     let folder = folder.map_err(|error| format!("cannot serve '{}': {}", args.folder.display(), reason(&error)))?;
     let error_log = ErrorLog::standard_error(Levels::default()).map_err(|error| reason(&error))?;
-    let server = Server::start(plan(args, &folder)).map_err(|error| {
+    let inheritance = Inheritance::take()?;
+    let server = Server::start(plan(args, &folder), inheritance.sockets).map_err(|error| {
         format!("{error}\n  = help: choose another port with '--port N'; '--port 0' takes a free one")
     })?;
     let addresses = server.addresses();
@@ -105,9 +107,45 @@ fn serve(args: &Args) -> Result<ExitCode, String> {
         let folder = folder.display();
         print::say(&format!("Serving {folder} at http://{address}/ (MPM {}); Ctrl-C stops\n", args.model));
     }
-    match server.run().map_err(|error| error.to_string())? {
+    let invocation = Invocation::of_this_process();
+    let operator = Folder { args: args.clone(), folder, invocation, predecessor: inheritance.ready };
+    match server.run(Box::new(operator)).map_err(|error| error.to_string())? {
         Ended::AtOnce | Ended::Gracefully => Ok(ExitCode::SUCCESS),
         Ended::Failed => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// The operator of a served folder: its configuration is the command line, and cannot change.
+struct Folder {
+    args: Args,
+    folder: PathBuf,
+    invocation: Invocation,
+    predecessor: Option<Ready>,
+}
+
+impl Operator for Folder {
+    fn reload(&mut self) -> Result<Plan, String> {
+        Ok(plan(&self.args, &self.folder))
+    }
+
+    fn in_force(&mut self) {
+        if let Some(predecessor) = self.predecessor.take() {
+            predecessor.tell();
+        }
+    }
+
+    fn stopping(&mut self) {}
+
+    fn replaced(&mut self, _: i32) {}
+
+    fn tick(&mut self) {}
+
+    fn start_successor(
+        &mut self,
+        sockets: &mut dyn Iterator<Item = &TcpListener>,
+        ready: PipeWriter,
+    ) -> io::Result<i32> {
+        self.invocation.start(sockets, &ready)
     }
 }
 
@@ -123,12 +161,7 @@ fn plan(args: &Args, folder: &Path) -> Plan {
     Plan {
         limits,
         site: Arc::new(Site::new(phases)),
-        listen: ListenPlan {
-            addresses: vec![ListenAddress::At(args.address)],
-            backlog: LISTEN_BACKLOG,
-            send_buffer: None,
-            receive_buffer: None,
-        },
+        listen: ListenPlan { addresses: vec![ListenAddress::At(args.address)], ..ListenPlan::new() },
         identity: owner(folder),
         thread_stack: None,
     }

@@ -55,7 +55,10 @@ fn settle(child: &Child<'_>) -> io::Result<()> {
     }
     signal::on_parent_death(Signal::SIGTERM)?;
     let mut blocked = vec![Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGUSR2];
-    if child.generation.limits.model != Model::Prefork {
+    if child.generation.limits.model == Model::Prefork {
+        // Noted before it is let through: it may have been sent already.
+        signal::note_on(Signal::SIGUSR1)?;
+    } else {
         blocked.push(Signal::SIGUSR1);
     }
     signal::block_only(&blocked)
@@ -113,6 +116,8 @@ pub enum AcceptFailure {
     Passing,
     /// The process or the system lacks descriptors or memory: this child had better end (AH00052 follows).
     Sick,
+    /// The parent has shut the socket: nothing will come from it any more.
+    Closed,
 }
 
 impl AcceptFailure {
@@ -123,6 +128,7 @@ impl AcceptFailure {
                 log::error!(target: "mpm_common", "AH00052: accept failed, the child ends: {error}");
                 AcceptFailure::Sick
             }
+            Some(Errno::EINVAL) => AcceptFailure::Closed,
             _ => AcceptFailure::Passing,
         }
     }

@@ -8,7 +8,7 @@ use manifold_engine::site::Site;
 use manifold_sys::privileges::Identity;
 
 use crate::limits::Limits;
-use crate::scoreboard::{Scoreboard, ServerSlot, ServerState, WorkerSlot};
+use crate::scoreboard::{Scoreboard, ServerSlot, WorkerSlot};
 
 /// Everything a child needs, made by the parent before the first fork and never changed afterwards.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Generation {
     pub site: Arc<Site>,
     /// Shared with all children of this generation.
     pub scoreboard: Scoreboard,
-    /// Listening sockets: one set that all children share, or in percore one set a core.
+    /// Listening sockets in `limits.listener_sets` sets; a child accepts from those of one set.
     pub listeners: Vec<Vec<TcpListener>>,
     /// Whom children run as; `None` where the parent is not root.
     pub identity: Option<Identity>,
@@ -34,6 +34,11 @@ impl Generation {
     pub fn timeout(&self) -> Duration {
         self.site.timeout
     }
+
+    /// The set of listening sockets that the child in process slot `slot` accepts from (Apache's listener bucket).
+    pub fn set_of(&self, slot: usize) -> usize {
+        slot % self.listeners.len().max(1)
+    }
 }
 
 /// One child process, as its MPM sees it.
@@ -41,15 +46,14 @@ impl Generation {
 pub struct Child<'a> {
     /// The generation it belongs to.
     pub generation: &'a Generation,
-    /// Its process slot in the scoreboard, and in percore the number of its core.
+    /// Its process slot in the scoreboard.
     pub slot: usize,
 }
 
 impl<'a> Child<'a> {
-    /// The listening sockets this child accepts from.
+    /// The listening sockets this child accepts from. They never block.
     pub fn listeners(&self) -> &'a [TcpListener] {
-        let sets = &self.generation.listeners;
-        &sets[self.slot % sets.len()]
+        &self.generation.listeners[self.generation.set_of(self.slot)]
     }
 
     /// Its process slot.
@@ -65,9 +69,7 @@ impl<'a> Child<'a> {
     /// Tells the parent that the child accepts connections now.
     pub fn is_running(&self) {
         self.server().set_used();
-        if self.server().state() == ServerState::Starting {
-            self.server().set_state(ServerState::Running);
-        }
+        self.server().starts_running();
     }
 }
 
@@ -82,6 +84,32 @@ pub struct ListenPlan {
     pub send_buffer: Option<usize>,
     /// Bytes, `ReceiveBufferSize`; the system's default where `None`.
     pub receive_buffer: Option<usize>,
+    /// How long the kernel keeps a connection to itself until the client has sent something (`ListenTCPDeferAccept`).
+    pub defer_accept: Option<Duration>,
+}
+
+/// `ListenBacklog`'s default.
+const LISTEN_BACKLOG: i32 = 511;
+/// `ListenTCPDeferAccept`'s default, as in Apache's `AcceptFilter http data`.
+const LISTEN_TCP_DEFER_ACCEPT: Duration = Duration::from_secs(30);
+
+impl ListenPlan {
+    /// Apache's defaults, and no address yet.
+    pub fn new() -> ListenPlan {
+        ListenPlan {
+            addresses: Vec::new(),
+            backlog: LISTEN_BACKLOG,
+            send_buffer: None,
+            receive_buffer: None,
+            defer_accept: Some(LISTEN_TCP_DEFER_ACCEPT),
+        }
+    }
+}
+
+impl Default for ListenPlan {
+    fn default() -> ListenPlan {
+        ListenPlan::new()
+    }
 }
 
 /// One `Listen` line.
@@ -91,4 +119,14 @@ pub enum ListenAddress {
     Any(u16),
     /// `Listen 127.0.0.1:80`.
     At(SocketAddr),
+}
+
+impl ListenAddress {
+    /// Whether a socket bound to `address` is one that this line asks for.
+    pub fn matches(self, address: SocketAddr) -> bool {
+        match self {
+            ListenAddress::Any(port) => address.ip().is_unspecified() && address.port() == port,
+            ListenAddress::At(wanted) => wanted == address,
+        }
+    }
 }

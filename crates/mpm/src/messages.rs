@@ -1,14 +1,25 @@
 //! What the parent says in the error log: Apache's messages under Apache's numbers, which differ from model to model.
 
 use std::io;
+use std::time::Duration;
 
 use manifold_sys::process::Ended;
+use manifold_sys::signal::Signal;
 
+use crate::generation::Generation;
 use crate::health::Verdict;
 use crate::limits::Model;
+use crate::parent::Restart;
+use crate::scoreboard::ServerState;
 use crate::spare::{Census, Full};
 
+/// Signals that end a child without a word.
+const EXPECTED: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGKILL];
+/// Processes that a message names.
+const HOLDERS_MAX: usize = 16;
+
 /// The messages of one model.
+#[derive(Debug)]
 pub(crate) struct Messages {
     target: &'static str,
     resuming: &'static str,
@@ -23,6 +34,8 @@ pub(crate) struct Messages {
     fork_failed: &'static str,
     stopping_at_once: &'static str,
     stopping_gracefully: &'static str,
+    restarting_gracefully: &'static str,
+    restarting: &'static str,
 }
 
 static PREFORK: Messages = Messages {
@@ -38,6 +51,8 @@ static PREFORK: Messages = Messages {
     fork_failed: "AH00159",
     stopping_at_once: "AH00169",
     stopping_gracefully: "AH00170",
+    restarting_gracefully: "AH00171",
+    restarting: "AH00173",
 };
 
 static WORKER: Messages = Messages {
@@ -53,6 +68,8 @@ static WORKER: Messages = Messages {
     fork_failed: "AH00283",
     stopping_at_once: "AH00295",
     stopping_gracefully: "AH00296",
+    restarting_gracefully: "AH00297",
+    restarting: "AH00298",
 };
 
 /// percore is ours and has no numbers of its own; it says what event says.
@@ -70,6 +87,8 @@ const fn event_like(target: &'static str) -> Messages {
         fork_failed: "AH00481",
         stopping_at_once: "AH00491",
         stopping_gracefully: "AH00492",
+        restarting_gracefully: "AH00493",
+        restarting: "AH00494",
     }
 }
 
@@ -131,11 +150,59 @@ impl Messages {
         log::info!(target: self.target, "{}: caught SIGWINCH, shutting down gracefully", self.stopping_gracefully);
     }
 
-    pub fn no_reload(&self) {
-        log::error!(
+    pub fn restarting(&self, how: Restart) {
+        let target = self.target;
+        match how {
+            Restart::Graceful => {
+                log::info!(target: target, "{}: Graceful restart requested, doing restart", self.restarting_gracefully);
+            }
+            Restart::AtOnce => {
+                log::info!(target: target, "{}: SIGHUP received.  Attempting to restart", self.restarting);
+            }
+        }
+    }
+
+    pub fn reload_refused(&self, why: &str) {
+        log::error!(target: self.target, "the new configuration is not taken, the server goes on with the old one: {why}");
+    }
+
+    /// A generation that was asked to end still has connections.
+    pub fn drained_too_long(&self, generation: &Generation, since: Duration) {
+        let board = &generation.scoreboard;
+        let holders: Vec<String> = (0..board.servers())
+            .map(|slot| board.server(slot))
+            .filter(|server| server.state() != ServerState::Empty)
+            .take(HOLDERS_MAX)
+            .map(|server| format!("pid {} ({} connections)", server.pid(), server.connections().0))
+            .collect();
+        log::warn!(
             target: self.target,
-            "this version cannot reload its configuration; the server goes on as it is. Stop and start it instead"
+            "GracefulShutdownTimeout: generation {} still has connections after {} s, they are closed now; held by {}",
+            generation.number,
+            since.as_secs(),
+            holders.join(", ")
         );
+    }
+
+    pub fn upgrading(&self) {
+        log::info!(target: self.target, "SIGUSR2 received. Starting the binary anew on the same sockets");
+    }
+
+    pub fn replaced(&self, pid: i32) {
+        log::info!(target: self.target, "process {pid} serves now; this server finishes its connections and ends");
+    }
+
+    pub fn successor_failed(&self, why: &str) {
+        log::error!(target: self.target, "the binary could not be started anew, this server goes on: {why}");
+    }
+
+    pub fn still_there(&self, pid: i32, signal: Signal) {
+        match signal {
+            Signal::SIGKILL => {
+                log::error!(target: "core", "AH00046: child process {pid} still did not exit, sending a SIGKILL");
+            }
+            _ => log::warn!(target: "core", "AH00045: child process {pid} still did not exit, sending a {signal}"),
+        }
     }
 
     /// What is told of the end of a child.
@@ -170,6 +237,8 @@ impl Messages {
 
     fn child_died(&self, pid: i32, ended: Ended) {
         match ended {
+            // Such as the parent sends; Apache says nothing of them either.
+            Ended::Signal(signal) if EXPECTED.iter().any(|expected| *expected as i32 == signal) => {}
             Ended::Signal(signal) => {
                 log::info!(target: "core", "AH00052: child pid {pid} exit signal {signal}");
             }

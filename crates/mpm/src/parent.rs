@@ -1,30 +1,31 @@
-//! The parent: one thread that holds the listeners and never parses a request. It forks, reaps, keeps spares and takes
-//! signals; everything it waits for comes through one descriptor and one tick a second.
+//! The parent: one thread that holds the listeners and never parses a request. It forks, reaps, keeps spares, takes
+//! signals, and puts one generation of children in the place of another.
+//!
+//! A reload makes a new [`Line`] of children beside the current one. Only when a child of the new line accepts connections
+//! are the old ones asked to end: until then a configuration that cannot work costs nothing but a message. Old lines drain
+//! beside the current one, on scoreboards of their own, so that the new one may have any model and any limits.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use manifold_sys::process::{self, Ended as ChildEnded};
-use manifold_sys::signal::{self, Signal, Signals};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{Shutdown, shutdown};
+use manifold_sys::process::Ended as ChildEnded;
+use manifold_sys::signal::Signal;
 
-use crate::child;
-use crate::generation::{Child, Generation};
-use crate::health::{End, Health};
-use crate::limits::Model;
-use crate::messages::Messages;
-use crate::scoreboard::{ServerState, Status};
-use crate::spare::{Census, Order, SetCensus, SpareManager};
+use crate::ending::{Escalation, Step};
+use crate::generation::Generation;
+use crate::line::Line;
+use crate::listeners::Listeners;
+use crate::server;
+use crate::system::{Request, Successor, System};
 
-/// What is not caused by an event happens this often; spares are looked at as often, or as their manager asks for.
+/// Spare management, and everything else that is not caused by an event, happens this often.
 const TICK: Duration = Duration::from_secs(1);
-/// While stopping, stragglers get another TERM at these seconds, then KILL, then are given up (Apache's
-/// `ap_reclaim_child_processes`).
-const TERM_AGAIN_SECONDS: [u64; 3] = [3, 5, 7];
-const KILL_SECOND: u64 = 9;
-const GIVE_UP_SECOND: u64 = 10;
+/// While something is about to come up or to end, the parent looks this often: no signal tells of it.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// A new generation, or a new server, that serves nobody after so long is given up; the old one goes on.
+const COMES_UP_WITHIN: Duration = Duration::from_secs(30);
+/// Generations that drain at the same time. When another reload comes, the oldest has to hurry.
+const DRAINING_MAX: usize = 32;
 
 /// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,300 +39,384 @@ pub enum Ended {
 }
 
 /// The running server.
-pub(crate) struct Parent {
-    generation: Generation,
-    signals: Signals,
-    spares: SpareManager,
-    messages: &'static Messages,
-    health: Health,
-    failed: bool,
-    started: Instant,
+pub(crate) struct Parent<S> {
+    system: S,
+    listeners: Listeners,
+    current: Line,
+    incoming: Option<Incoming>,
+    draining: Vec<Draining>,
+    succession: Option<Succession>,
+    phase: Phase,
+    tick: Instant,
+    /// A reload that was asked for while another was under way.
+    pending: Option<Restart>,
+    generations: u64,
+    in_force: bool,
 }
 
-impl Parent {
-    /// Collects the parent's signals.
-    pub fn new(generation: Generation) -> io::Result<Parent> {
-        use Signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGWINCH};
-        let signals = Signals::collect(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGWINCH, SIGCHLD])?;
-        let messages = Messages::of(generation.limits.model);
-        let spares = SpareManager::default();
-        let health = Health::default();
-        Ok(Parent { generation, signals, spares, messages, health, failed: false, started: Instant::now() })
+/// What becomes of connections under the old configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Restart {
+    /// They are finished (USR1).
+    Graceful,
+    /// They are cut (HUP).
+    AtOnce,
+}
+
+/// A line that takes over when it accepts connections.
+struct Incoming {
+    line: Line,
+    listeners: Listeners,
+    restart: Restart,
+    give_up_at: Instant,
+}
+
+/// A line that was replaced.
+struct Draining {
+    line: Line,
+    since: Instant,
+    /// Set when its patience is over.
+    hurry: Option<Escalation>,
+}
+
+/// A new server that takes over when it serves.
+struct Succession {
+    pid: i32,
+    give_up_at: Instant,
+}
+
+/// Where the server is in its life.
+enum Phase {
+    Serving,
+    /// Every connection is finished, until then at most.
+    Finishing {
+        until: Option<Instant>,
+    },
+    /// Whatever is left is made to end.
+    Reclaiming {
+        escalation: Escalation,
+        ended: Ended,
+    },
+}
+
+impl<S: System> Parent<S> {
+    /// A parent without children.
+    pub fn new(listeners: Listeners, generation: Generation, system: S) -> Parent<S> {
+        let (now, generations) = (system.now(), generation.number);
+        Parent {
+            system,
+            listeners,
+            current: Line::new(generation, now),
+            incoming: None,
+            draining: Vec::new(),
+            succession: None,
+            phase: Phase::Serving,
+            tick: now + TICK,
+            pending: None,
+            generations,
+            in_force: false,
+        }
     }
 
     /// Runs until a signal or a fatal child ends the server.
     pub fn run(mut self) -> io::Result<Ended> {
-        let sets = self.generation.listeners.len();
-        for child in 0..self.spares.start_size(&self.generation.limits) {
-            self.fork_one(child as usize % sets);
-        }
-        self.messages.resuming();
-        let mut tick = Instant::now() + TICK;
-        let mut look = tick;
+        self.start();
         loop {
-            self.wait_until(tick.min(look))?;
-            if let Some(ended) = self.take_signals() {
-                self.stop(ended)?;
+            let until = self.next_look();
+            self.system.wait_until(until)?;
+            if let Some(ended) = self.step() {
                 return Ok(ended);
             }
-            self.reap();
-            if self.failed {
-                self.stop(Ended::AtOnce)?;
-                return Ok(Ended::Failed);
-            }
-            if Instant::now() >= tick {
-                tick = Instant::now() + TICK;
-                self.remind_quiescing();
-            }
-            if Instant::now() >= look {
-                self.keep_spares();
-                look = Instant::now() + self.spares.next_look();
-            }
         }
     }
 
-    fn wait_until(&self, until: Instant) -> io::Result<()> {
-        let left = until.saturating_duration_since(Instant::now());
-        // Rounded up, so that the wait does not end a moment before its time again and again.
-        let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-        match poll(&mut [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)], PollTimeout::from(milliseconds)) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
+    /// The first children.
+    pub fn start(&mut self) {
+        self.current.start(0, &mut self.system);
+        self.current.messages.resuming();
+    }
+
+    /// When the parent wants to look again, even if nothing happens.
+    pub fn next_look(&self) -> Instant {
+        let something_comes = self.incoming.is_some() || self.succession.is_some() || !self.in_force;
+        let hurries = matches!(self.phase, Phase::Reclaiming { .. });
+        if something_comes || hurries {
+            return self.tick.min(self.system.now() + LOOK_AGAIN);
+        }
+        self.tick.min(self.current.next_look())
+    }
+
+    /// Deals with everything that has happened; the server's end, when it has come.
+    pub fn step(&mut self) -> Option<Ended> {
+        while let Some(request) = self.system.next_request() {
+            self.take(request);
+        }
+        while let Some((pid, ended)) = self.system.reap() {
+            self.bury(pid, ended);
+        }
+        let now = self.system.now();
+        self.look_at_what_comes_up(now);
+        if now >= self.tick {
+            self.tick = now + TICK;
+            self.maintain(now);
+        }
+        if matches!(self.phase, Phase::Serving) {
+            self.current.keep_spares(&mut self.system);
+        }
+        self.look_at_what_ends(now)
+    }
+
+    fn take(&mut self, request: Request) {
+        let serving = matches!(self.phase, Phase::Serving);
+        match request {
+            Request::Stop => self.stop_at_once(Ended::AtOnce),
+            // Asked twice, it is meant: a container's runtime does so before it kills.
+            Request::GracefulStop if !serving => self.stop_at_once(Ended::Gracefully),
+            Request::GracefulStop => self.stop_gracefully(),
+            Request::Restart if serving => self.reload(Restart::AtOnce),
+            Request::Graceful if serving => self.reload(Restart::Graceful),
+            Request::Upgrade if serving => self.upgrade(),
+            Request::Restart | Request::Graceful | Request::Upgrade => {}
         }
     }
 
-    fn take_signals(&mut self) -> Option<Ended> {
-        while let Some((signal, sender)) = self.signals.next() {
-            match signal {
-                Signal::SIGTERM | Signal::SIGINT => return Some(Ended::AtOnce),
-                // A terminal that is resized sends the same signal, with no process behind it.
-                Signal::SIGWINCH if sender != 0 => return Some(Ended::Gracefully),
-                Signal::SIGHUP | Signal::SIGUSR1 => self.messages.no_reload(),
-                _ => {}
-            }
-        }
-        None
-    }
-
-    fn keep_spares(&mut self) {
-        let census = self.census();
-        let total = census.total();
-        self.health.tick(total.processes > total.starting);
-        for order in self.spares.decide(&census, &self.generation.limits) {
-            self.obey(order, &census);
-        }
-    }
-
-    fn obey(&mut self, order: Order, census: &Census) {
-        match order {
-            Order::Fork { set, children, busy } => {
-                if busy {
-                    self.messages.seems_busy(children, census);
-                }
-                for _ in 0..children {
-                    self.fork_one(set);
-                }
-            }
-            Order::EndOne { set } => self.end_one(set),
-            Order::Full(full) => self.messages.full(full),
-        }
-    }
-
-    fn census(&self) -> Census {
-        let board = &self.generation.scoreboard;
-        let sets = vec![SetCensus::default(); self.generation.listeners.len()];
-        let mut census = Census { at: self.started.elapsed(), sets, quiescing: 0 };
-        for slot in 0..board.servers() {
-            let index = self.set_of(slot);
-            let set = &mut census.sets[index];
-            set.arrivals += self.arrivals(slot);
-            match board.server(slot).state() {
-                ServerState::Empty => set.empty_slots += 1,
-                ServerState::Quiescing => census.quiescing += 1,
-                state @ (ServerState::Starting | ServerState::Running) => {
-                    set.processes += 1;
-                    set.starting += u32::from(state == ServerState::Starting);
-                    let idle = self.idle_workers(slot);
-                    set.busy += self.generation.limits.threads_per_child.saturating_sub(idle);
-                    if board.server(slot).is_accepting() {
-                        set.idle += idle;
-                    }
-                }
-            }
-        }
-        census
-    }
-
-    /// What occupies a worker: a connection; in event, where idle ones occupy nobody, a request.
-    fn arrivals(&self, slot: usize) -> u64 {
-        let board = &self.generation.scoreboard;
-        let workers = (0..board.threads()).map(|thread| board.worker(slot, thread));
-        match self.generation.limits.model {
-            Model::Event => workers.map(|worker| worker.requests()).sum(),
-            _ => workers.map(|worker| worker.connections()).sum(),
-        }
-    }
-
-    /// The set of listening sockets that the child in a process slot accepts from.
-    fn set_of(&self, slot: usize) -> usize {
-        slot % self.generation.listeners.len()
-    }
-
-    fn idle_workers(&self, slot: usize) -> u32 {
-        let board = &self.generation.scoreboard;
-        (0..board.threads()).map(|thread| u32::from(board.worker(slot, thread).status().is_idle())).sum()
-    }
-
-    fn fork_one(&mut self, set: usize) {
-        let board = &self.generation.scoreboard;
-        let mut slots = (0..board.servers()).filter(|slot| self.set_of(*slot) == set);
-        let Some(slot) = slots.find(|slot| board.server(*slot).state() == ServerState::Empty) else { return };
-        board.server(slot).set_state(ServerState::Starting);
-        for thread in 0..board.threads() {
-            board.worker(slot, thread).set_status(Status::Starting);
-        }
-        let generation = &self.generation;
-        match process::spawn_child(|| child::run(&Child { generation, slot })) {
-            Ok(pid) => board.server(slot).occupy(pid, generation.number),
-            Err(error) => {
-                board.clear(slot);
-                self.messages.fork_failed(&error);
-                self.spares.fork_failed();
+    /// Once a second.
+    fn maintain(&mut self, now: Instant) {
+        self.system.operator().tick();
+        self.current.remind(&mut self.system);
+        let patience = self.current.generation.limits.graceful_shutdown_timeout;
+        for draining in &mut self.draining {
+            draining.line.remind(&mut self.system);
+            let is_over = patience.is_some_and(|patience| now >= draining.since + patience);
+            if is_over && draining.hurry.is_none() {
+                draining.line.messages.drained_too_long(&draining.line.generation, now - draining.since);
+                draining.hurry = Some(Escalation::begin(now));
             }
         }
     }
 
-    /// The child of a set with the most idle workers finishes what it has.
-    fn end_one(&self, set: usize) {
-        let board = &self.generation.scoreboard;
-        let slots = (0..board.servers()).filter(|slot| self.set_of(*slot) == set);
-        let running = slots.filter(|slot| board.server(*slot).state() == ServerState::Running);
-        if let Some(slot) = running.max_by_key(|slot| self.idle_workers(*slot)) {
-            self.ask_to_end(slot);
-        }
-    }
-
-    fn ask_to_end(&self, slot: usize) {
-        let server = self.generation.scoreboard.server(slot);
-        server.set_state(ServerState::Quiescing);
-        signal::send(server.pid(), Signal::SIGUSR1);
-    }
-
-    /// A signal that reached a prefork child in the instant before it waited was seen too late.
-    fn remind_quiescing(&self) {
-        let board = &self.generation.scoreboard;
-        for slot in 0..board.servers() {
-            if board.server(slot).state() == ServerState::Quiescing {
-                signal::send(board.server(slot).pid(), Signal::SIGUSR1);
+    fn bury(&mut self, pid: i32, how: ChildEnded) {
+        let is_serving = matches!(self.phase, Phase::Serving);
+        if let Some(verdict) = self.current.bury(pid, how, is_serving, &mut self.system) {
+            if is_serving && verdict.fails() {
+                self.stop_at_once(Ended::Failed);
             }
+            return;
         }
-    }
-
-    fn reap(&mut self) {
-        while let Some((pid, ended)) = process::reap() {
-            let Some(slot) = self.slot_of(pid) else { continue };
-            let state = self.generation.scoreboard.server(slot).state();
-            self.generation.scoreboard.clear(slot);
-            self.take_note(pid, slot, ended, state);
+        if let Some(incoming) = &mut self.incoming
+            && let Some(verdict) = incoming.line.bury(pid, how, true, &mut self.system)
+        {
+            if verdict.fails() {
+                self.roll_back("its children cannot run");
+            }
+            return;
         }
+        if self.succession.as_ref().is_some_and(|succession| succession.pid == pid) {
+            self.succession = None;
+            self.current.messages.successor_failed(&format!("it ended ({how:?})"));
+            return;
+        }
+        // How a child of an old generation ends is told, and means nothing for the server.
+        let system = &mut self.system;
+        let _foreign = self.draining.iter_mut().find_map(|draining| draining.line.bury(pid, how, false, system));
     }
+}
 
-    /// What the end of a child means for the others.
-    fn take_note(&mut self, pid: i32, slot: usize, how: ChildEnded, state: ServerState) {
-        let census = self.census();
-        let verdict = self.health.verdict(End {
-            how,
-            is_current: true,
-            was_well: state != ServerState::Starting,
-            was_quiescing: state == ServerState::Quiescing,
-            others_start: census.total().starting > 0,
+/// Reloading.
+impl<S: System> Parent<S> {
+    fn reload(&mut self, restart: Restart) {
+        if self.incoming.is_some() || self.succession.is_some() {
+            self.pending = self.pending.max(Some(restart));
+            return;
+        }
+        self.current.messages.restarting(restart);
+        let plan = match self.system.operator().reload() {
+            Ok(plan) => plan,
+            Err(why) => return self.current.messages.reload_refused(&why),
+        };
+        let next = self.listeners.rebind(&plan.listen, plan.limits.listener_sets as usize).and_then(|listeners| {
+            let generation = server::generation(self.generations + 1, plan, &listeners)?;
+            Ok((listeners, generation))
         });
-        self.messages.child_ended(verdict, pid, how);
-        self.failed |= verdict.fails();
-        for order in self.spares.child_ended(verdict, self.set_of(slot), &census, &self.generation.limits) {
-            self.obey(order, &census);
+        let (listeners, generation) = match next {
+            Ok(next) => next,
+            Err(error) => return self.current.messages.reload_refused(&error.to_string()),
+        };
+        self.generations += 1;
+        let now = self.system.now();
+        let mut line = Line::new(generation, now);
+        line.follows_a_reload();
+        line.start(self.current.busy(), &mut self.system);
+        let give_up_at = now + COMES_UP_WITHIN;
+        self.incoming = Some(Incoming { line, listeners, restart, give_up_at });
+    }
+
+    /// A new generation that serves takes over; one that does not come up is given up.
+    fn look_at_what_comes_up(&mut self, now: Instant) {
+        if !self.in_force && self.current.is_running() {
+            self.in_force = true;
+            self.system.operator().in_force();
+        }
+        if self.incoming.as_ref().is_some_and(|incoming| incoming.line.is_running()) {
+            self.promote(now);
+        } else if self.incoming.as_ref().is_some_and(|incoming| now >= incoming.give_up_at) {
+            self.roll_back("none of its children came up");
+        }
+        if let Some(Succession { pid, give_up_at }) = self.succession {
+            if self.system.successor() == Successor::Ready {
+                self.hand_over(pid);
+            } else if now >= give_up_at {
+                self.system.signal(pid, Signal::SIGKILL);
+                self.succession = None;
+                self.current.messages.successor_failed("it did not come up");
+            }
+        }
+        if let Some(restart) = self.pending
+            && self.incoming.is_none()
+            && self.succession.is_none()
+        {
+            self.pending = None;
+            if matches!(self.phase, Phase::Serving) {
+                self.reload(restart);
+            }
         }
     }
 
-    fn stop(&mut self, how: Ended) -> io::Result<()> {
-        if how == Ended::Gracefully {
-            self.messages.stopping_gracefully();
-            self.stop_gracefully()?;
-        } else {
-            self.messages.stopping_at_once();
+    fn promote(&mut self, now: Instant) {
+        let Some(Incoming { line, listeners, restart, .. }) = self.incoming.take() else { return };
+        self.listeners.shut_down_except(&listeners);
+        self.listeners = listeners;
+        let old = std::mem::replace(&mut self.current, line);
+        old.ask_all_to_end(&mut self.system);
+        let hurry = (restart == Restart::AtOnce).then(|| Escalation::begin(now));
+        self.drain(Draining { line: old, since: now, hurry });
+        self.current.messages.resuming();
+        self.in_force = true;
+        self.system.operator().in_force();
+    }
+
+    fn roll_back(&mut self, why: &str) {
+        let Some(Incoming { line, .. }) = self.incoming.take() else { return };
+        self.current.messages.reload_refused(why);
+        let now = self.system.now();
+        self.drain(Draining { line, since: now, hurry: Some(Escalation::begin(now)) });
+    }
+
+    fn drain(&mut self, draining: Draining) {
+        if self.draining.len() >= DRAINING_MAX
+            && let Some(oldest) = self.draining.iter_mut().find(|draining| draining.hurry.is_none())
+        {
+            oldest.hurry = Some(Escalation::begin(self.system.now()));
         }
-        self.stop_at_once()
+        self.draining.push(draining);
+    }
+
+    fn upgrade(&mut self) {
+        if self.incoming.is_some() || self.succession.is_some() {
+            return self.current.messages.successor_failed("a reload or an upgrade is under way");
+        }
+        self.current.messages.upgrading();
+        match self.system.start_successor(&mut self.listeners.sockets()) {
+            Ok(pid) => {
+                self.succession = Some(Succession { pid, give_up_at: self.system.now() + COMES_UP_WITHIN });
+            }
+            Err(error) => self.current.messages.successor_failed(&error.to_string()),
+        }
+    }
+
+    /// The successor serves on the same sockets: they are closed here, not shut down.
+    fn hand_over(&mut self, pid: i32) {
+        self.succession = None;
+        self.current.messages.replaced(pid);
+        self.system.operator().replaced(pid);
+        self.listeners = Listeners::default();
+        self.finish();
+    }
+}
+
+/// Ending.
+impl<S: System> Parent<S> {
+    fn stop_gracefully(&mut self) {
+        self.current.messages.stopping_gracefully();
+        self.system.operator().stopping();
+        // Children hold the sockets as well. Shut down, they refuse connections at once, whoever holds them; merely closed
+        // here, they would collect connections that nobody accepts until the last child has ended.
+        self.listeners.shut_down_except(&Listeners::default());
+        self.finish();
     }
 
     /// Every child finishes what it has; until `GracefulShutdownTimeout`, or a stronger signal, ends the patience.
-    fn stop_gracefully(&mut self) -> io::Result<()> {
-        let until = self.generation.limits.graceful_shutdown_timeout.map(|timeout| Instant::now() + timeout);
-        for slot in self.occupied() {
-            self.ask_to_end(slot);
+    fn finish(&mut self) {
+        let now = self.system.now();
+        self.give_up_what_comes_up(now);
+        self.current.ask_all_to_end(&mut self.system);
+        let patience = self.current.generation.limits.graceful_shutdown_timeout;
+        self.phase = Phase::Finishing { until: patience.map(|patience| now + patience) };
+    }
+
+    fn stop_at_once(&mut self, ended: Ended) {
+        if matches!(self.phase, Phase::Reclaiming { .. }) {
+            return;
         }
-        // Children hold the sockets as well. Shut down, they refuse connections at once, whoever holds them; closed here,
-        // they would collect connections that nobody accepts until the last child has ended.
-        for listener in self.generation.listeners.iter_mut().flat_map(|set| set.drain(..)) {
-            let _only_closed_then = shutdown(listener.as_raw_fd(), Shutdown::Both);
+        if ended == Ended::AtOnce {
+            self.current.messages.stopping_at_once();
         }
-        while !self.occupied().is_empty() && until.is_none_or(|until| Instant::now() < until) {
-            self.wait_until(Instant::now() + TICK)?;
-            while let Some((signal, _)) = self.signals.next() {
-                if matches!(signal, Signal::SIGTERM | Signal::SIGINT) {
-                    return Ok(());
+        self.system.operator().stopping();
+        let now = self.system.now();
+        self.give_up_what_comes_up(now);
+        self.phase = Phase::Reclaiming { escalation: Escalation::begin(now), ended };
+    }
+
+    fn give_up_what_comes_up(&mut self, now: Instant) {
+        if let Some(Incoming { line, .. }) = self.incoming.take() {
+            self.draining.push(Draining { line, since: now, hurry: Some(Escalation::begin(now)) });
+        }
+        if let Some(Succession { pid, .. }) = self.succession.take() {
+            self.system.signal(pid, Signal::SIGTERM);
+        }
+    }
+
+    /// Presses what takes too long, and forgets what is gone.
+    fn look_at_what_ends(&mut self, now: Instant) -> Option<Ended> {
+        for Draining { line, hurry, .. } in &mut self.draining {
+            if let Some((step, first)) = hurry.as_mut().and_then(|hurry| hurry.due(now)) {
+                press(line, step, first, &mut self.system);
+            }
+        }
+        self.draining.retain(|draining| !draining.line.is_empty());
+        let all_gone = self.draining.is_empty() && self.current.is_empty();
+        match &mut self.phase {
+            Phase::Serving => None,
+            Phase::Finishing { .. } if all_gone => Some(Ended::Gracefully),
+            Phase::Finishing { until } => {
+                if until.is_some_and(|until| now >= until) {
+                    self.current.messages.drained_too_long(&self.current.generation, Duration::ZERO);
+                    self.phase = Phase::Reclaiming { escalation: Escalation::begin(now), ended: Ended::Gracefully };
                 }
+                None
             }
-            self.reap_only();
-            self.remind_quiescing();
-        }
-        Ok(())
-    }
-
-    /// TERM, again and again, then KILL.
-    fn stop_at_once(&mut self) -> io::Result<()> {
-        let start = Instant::now();
-        let mut reminders = TERM_AGAIN_SECONDS.into_iter().peekable();
-        let mut killed = false;
-        self.signal_all(Signal::SIGTERM);
-        loop {
-            self.reap_only();
-            let left = self.occupied();
-            let seconds = start.elapsed().as_secs();
-            if left.is_empty() || seconds >= GIVE_UP_SECOND {
-                left.iter().for_each(|slot| self.messages.gave_up(self.generation.scoreboard.server(*slot).pid()));
-                return Ok(());
-            }
-            if reminders.next_if(|at| seconds >= *at).is_some() {
-                self.signal_all(Signal::SIGTERM);
-            }
-            if seconds >= KILL_SECOND && !std::mem::replace(&mut killed, true) {
-                self.signal_all(Signal::SIGKILL);
-            }
-            self.wait_until(Instant::now() + TICK / 10)?;
-            while self.signals.next().is_some() {}
-        }
-    }
-
-    fn reap_only(&self) {
-        while let Some((pid, _)) = process::reap() {
-            if let Some(slot) = self.slot_of(pid) {
-                self.generation.scoreboard.clear(slot);
+            Phase::Reclaiming { ended, .. } if all_gone => Some(*ended),
+            Phase::Reclaiming { escalation, ended } => {
+                let (step, first) = escalation.due(now)?;
+                for line in self.draining.iter().map(|draining| &draining.line).chain([&self.current]) {
+                    press(line, step, first, &mut self.system);
+                }
+                (step == Step::GiveUp).then_some(*ended)
             }
         }
     }
+}
 
-    fn slot_of(&self, pid: i32) -> Option<usize> {
-        self.occupied().into_iter().find(|slot| self.generation.scoreboard.server(*slot).pid() == pid)
-    }
-
-    fn signal_all(&self, signal: Signal) {
-        for slot in self.occupied() {
-            signal::send(self.generation.scoreboard.server(slot).pid(), signal);
+fn press(line: &Line, step: Step, first: bool, system: &mut impl System) {
+    for pid in line.pids() {
+        match step {
+            Step::Send(signal) => {
+                if !first {
+                    line.messages.still_there(pid, signal);
+                }
+                system.signal(pid, signal);
+            }
+            Step::GiveUp => line.messages.gave_up(pid),
         }
-    }
-
-    fn occupied(&self) -> Vec<usize> {
-        let board = &self.generation.scoreboard;
-        (0..board.servers()).filter(|slot| board.server(*slot).state() != ServerState::Empty).collect()
     }
 }

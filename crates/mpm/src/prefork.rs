@@ -3,13 +3,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 
 use manifold_engine::transport::{Activity, Host};
 use manifold_sys::listener::{accept, set_inherited_timeouts};
-use manifold_sys::signal::{self, Signal};
+use manifold_sys::signal;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::blocking::serve_connection;
 use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
@@ -18,17 +17,14 @@ use crate::host::ThreadHost;
 
 /// The whole life of a child: accept, serve, and again, until it has served enough or is asked to end.
 pub fn child_main(child: &Child<'_>) -> u8 {
-    if signal::note_on(Signal::SIGUSR1).is_err() || prepare(child).is_err() {
-        return EXIT_SICK;
-    }
+    let Ok(mut acceptor) = Acceptor::new(child) else { return EXIT_SICK };
     let host = ThreadHost::new(child, 0, signal::asked());
     let enough = child.generation.limits.max_connections_per_child;
     let mut served = 0;
-    let mut next_listener = 0;
     child.is_running();
     while !host.draining() && (enough == 0 || served < enough) {
         host.activity(Activity::Ready);
-        match wait_and_accept(child.listeners(), &mut next_listener) {
+        match acceptor.next() {
             Ok((stream, peer)) => {
                 served += 1;
                 serve_connection(stream, peer, child.generation.timeout(), &child.generation.site, &host);
@@ -36,37 +32,41 @@ pub fn child_main(child: &Child<'_>) -> u8 {
             Err(error) => match AcceptFailure::of(&error) {
                 AcceptFailure::Passing => {}
                 AcceptFailure::Sick => return EXIT_SICK,
+                AcceptFailure::Closed => break,
             },
         }
     }
     EXIT_WELL
 }
 
-fn prepare(child: &Child<'_>) -> io::Result<()> {
-    let listeners = child.listeners();
-    for listener in listeners {
-        set_inherited_timeouts(listener, child.generation.timeout())?;
-        // With one listener accept itself is the wait. With several, poll is, and another child may be quicker.
-        listener.set_nonblocking(listeners.len() > 1)?;
-    }
-    Ok(())
+/// Waits for connections on the child's listening sockets, and accepts them one at a time.
+struct Acceptor<'a> {
+    listeners: &'a [TcpListener],
+    epoll: Epoll,
 }
 
-/// Waits for a connection. A signal ends the wait with `Interrupted`; one that arrives in the instant before the wait is
-/// not lost for good, because the parent repeats it every second.
-fn wait_and_accept(listeners: &[TcpListener], next: &mut usize) -> io::Result<(TcpStream, SocketAddr)> {
-    if let [only] = listeners {
-        return accept(only, false);
+impl<'a> Acceptor<'a> {
+    fn new(child: &Child<'a>) -> io::Result<Acceptor<'a>> {
+        let (listeners, epoll) = (child.listeners(), Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        for (index, listener) in listeners.iter().enumerate() {
+            set_inherited_timeouts(listener, child.generation.timeout())?;
+            // One process is woken for a connection, not all of them.
+            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
+            epoll.add(listener, EpollEvent::new(flags, index as u64))?;
+        }
+        Ok(Acceptor { listeners, epoll })
     }
-    let mut waits: Vec<_> = listeners.iter().map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN)).collect();
-    poll(&mut waits, PollTimeout::NONE)?;
-    // Round robin over the ready ones, so that a busy address does not starve the others.
-    for step in 0..listeners.len() {
-        let index = (*next + step) % listeners.len();
-        if waits[index].any().unwrap_or(false) {
-            *next = index + 1;
-            return accept(&listeners[index], false);
+
+    /// The next connection. A signal ends the wait with `Interrupted`; one that arrives in the instant before the wait is
+    /// not lost for good, because the parent repeats it every second.
+    ///
+    /// One event is taken at a time: the kernel reports ready sockets in turns, so that a busy address does not starve the
+    /// others.
+    fn next(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        let mut event = [EpollEvent::empty()];
+        match self.epoll.wait(&mut event, EpollTimeout::NONE)? {
+            0 => Err(Errno::EAGAIN.into()),
+            _ => accept(&self.listeners[event[0].data() as usize], false),
         }
     }
-    Err(Errno::EAGAIN.into())
 }

@@ -184,6 +184,13 @@ impl ServerSlot<'_> {
         self.words[Self::STATE].store(state as u64, Ordering::Relaxed);
     }
 
+    /// Moves a starting process on to running; one that was asked to end meanwhile stays as it is.
+    pub fn starts_running(&self) {
+        let (starting, running) = (ServerState::Starting as u64, ServerState::Running as u64);
+        let _asked_to_end_meanwhile =
+            self.words[Self::STATE].compare_exchange(starting, running, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Counts connections that were accepted (1) or closed (-1). All threads of the child may count.
     pub fn add_open(&self, n: i64) {
         self.words[Self::OPEN].fetch_add(n as u64, Ordering::Relaxed);

@@ -2,21 +2,22 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 use manifold_engine::site::Site;
-use manifold_sys::listener::{ListenOptions, listen};
 use manifold_sys::privileges::Identity;
+use manifold_sys::signal::{Signal, note_on};
 
 use crate::child;
-use crate::generation::{Child, Generation, ListenAddress, ListenPlan};
+use crate::generation::{Child, Generation, ListenPlan};
 use crate::limits::{Limits, Model};
+use crate::listeners::Listeners;
 use crate::parent::{Ended, Parent};
 use crate::scoreboard::Scoreboard;
+use crate::system::Unix;
 
-/// All that is needed to start a server.
+/// All that is needed to start a server, or to give a running one another configuration.
 #[derive(Debug)]
 pub struct Plan {
     /// Which model, and its numbers.
@@ -31,52 +32,66 @@ pub struct Plan {
     pub thread_stack: Option<usize>,
 }
 
+/// Whoever operates the server: knows its configuration, and is told how the server fares.
+pub trait Operator {
+    /// Reads the configuration anew and resolves all of it. Nothing of the running server changes when that fails.
+    ///
+    /// # Errors
+    /// What is wrong; it is logged.
+    fn reload(&mut self) -> Result<Plan, String>;
+
+    /// The first child of a configuration serves: after the start, and after each reload.
+    fn in_force(&mut self);
+
+    /// The server begins to end.
+    fn stopping(&mut self);
+
+    /// The successor, process `pid`, serves on the same sockets; this server ends when its connections are done.
+    fn replaced(&mut self, pid: i32);
+
+    /// A second has passed.
+    fn tick(&mut self);
+
+    /// Starts the server's binary anew, hands it `sockets`, and lets it tell by a byte in `ready` that it serves.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    fn start_successor(
+        &mut self,
+        sockets: &mut dyn Iterator<Item = &TcpListener>,
+        ready: io::PipeWriter,
+    ) -> io::Result<i32>;
+}
+
 /// A server that listens and has no children yet.
 #[derive(Debug)]
 pub struct Server {
+    listeners: Listeners,
     generation: Generation,
 }
 
-/// Accepting waits in the kernel until the client has sent something, at most this long (Apache's `AcceptFilter http data`).
-const DEFER_ACCEPT: Duration = Duration::from_secs(30);
-
 impl Server {
-    /// Binds and listens, and makes the scoreboard.
+    /// Binds and listens, on sockets among `inherited` where they fit, and makes the scoreboard.
     ///
     /// # Errors
     /// Names the address that could not be bound and why.
-    pub fn start(plan: Plan) -> Result<Server, StartError> {
-        let sets = plan.limits.listener_sets as usize;
-        let listeners = bind_sets(&plan.listen, sets)?;
-        let servers = match plan.limits.model {
-            Model::Percore => plan.limits.cores,
-            _ => plan.limits.server_limit,
-        };
-        let threads = plan.limits.threads_per_child;
-        let scoreboard = Scoreboard::new(servers as usize, threads as usize).map_err(StartError::Scoreboard)?;
-        let generation = Generation {
-            number: 1,
-            limits: plan.limits,
-            site: plan.site,
-            scoreboard,
-            listeners,
-            identity: plan.identity,
-            thread_stack: plan.thread_stack,
-        };
-        Ok(Server { generation })
+    pub fn start(plan: Plan, inherited: Vec<TcpListener>) -> Result<Server, StartError> {
+        let listeners = Listeners::bind(&plan.listen, plan.limits.listener_sets as usize, inherited)?;
+        let generation = generation(1, plan, &listeners)?;
+        Ok(Server { listeners, generation })
     }
 
     /// The addresses the server listens on, with the ports the kernel chose for port 0.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.generation.listeners[0].iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners.addresses()
     }
 
     /// Runs the server until it is told to stop. The calling process must have one thread.
     ///
     /// # Errors
     /// When signals cannot be collected, or no child can ever run.
-    pub fn run(self) -> io::Result<Ended> {
-        Parent::new(self.generation)?.run()
+    pub fn run(self, operator: Box<dyn Operator>) -> io::Result<Ended> {
+        Parent::new(self.listeners, self.generation, Unix::new(operator)?).run()
     }
 
     /// Serves from the calling process alone, as `httpd -X` does for debuggers. It ends by a signal, or when
@@ -84,11 +99,12 @@ impl Server {
     ///
     /// # Errors
     /// When the identity cannot be taken up.
-    pub fn run_single(mut self) -> io::Result<Ended> {
-        // Sockets of other cores would collect connections that nobody accepts.
-        self.generation.listeners.truncate(1);
+    pub fn run_single(self) -> io::Result<Ended> {
         if let Some(identity) = &self.generation.identity {
             manifold_sys::privileges::drop_to(identity)?;
+        }
+        if self.generation.limits.model == Model::Prefork {
+            note_on(Signal::SIGUSR1)?;
         }
         let child = Child { generation: &self.generation, slot: 0 };
         match child::serve(&child) {
@@ -96,6 +112,20 @@ impl Server {
             _ => Err(io::Error::other("the only process could not serve; the error log says why")),
         }
     }
+}
+
+/// A generation that accepts from `listeners`.
+///
+/// # Errors
+/// When memory or descriptors are short.
+pub(crate) fn generation(number: u64, plan: Plan, listeners: &Listeners) -> Result<Generation, StartError> {
+    let limits = plan.limits;
+    // Processes that end must not keep others from taking their place, so there is room for as many again.
+    let servers = limits.server_limit.max(limits.processes().saturating_mul(2)) as usize;
+    let scoreboard = Scoreboard::new(servers, limits.threads_per_child as usize).map_err(StartError::Scoreboard)?;
+    let listeners = listeners.share(limits.listener_sets as usize).map_err(StartError::Descriptors)?;
+    let Plan { site, identity, thread_stack, .. } = plan;
+    Ok(Generation { number, limits, site, scoreboard, listeners, identity, thread_stack })
 }
 
 /// Why a server did not start.
@@ -107,6 +137,8 @@ pub enum StartError {
     NoListeners,
     /// There is no memory for the scoreboard.
     Scoreboard(io::Error),
+    /// The process has no descriptors left for its sockets.
+    Descriptors(io::Error),
 }
 
 impl fmt::Display for StartError {
@@ -120,6 +152,7 @@ impl fmt::Display for StartError {
             }
             StartError::NoListeners => f.write_str("no listening sockets available, shutting down"),
             StartError::Scoreboard(error) => write!(f, "AH00004: unable to create the scoreboard: {error}"),
+            StartError::Descriptors(error) => write!(f, "no descriptor is left for a listening socket: {error}"),
         }
     }
 }
@@ -127,78 +160,8 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            StartError::Bind(_, error) | StartError::Scoreboard(error) => Some(error),
+            StartError::Bind(_, error) | StartError::Scoreboard(error) | StartError::Descriptors(error) => Some(error),
             StartError::NoListeners => None,
-        }
-    }
-}
-
-/// Binds `sets` sets of sockets to the same addresses.
-///
-/// Sockets that share a port would also share it with another server of the same user, unnoticed. So the addresses are
-/// first bound as nobody else's; that also settles which port is meant by 0.
-fn bind_sets(plan: &ListenPlan, sets: usize) -> Result<Vec<Vec<TcpListener>>, StartError> {
-    let alone = bind_all(plan, false)?;
-    if sets == 1 {
-        return Ok(vec![alone]);
-    }
-    let addresses = alone.iter().filter_map(|listener| listener.local_addr().ok()).map(ListenAddress::At).collect();
-    drop(alone);
-    let plan = ListenPlan { addresses, ..*plan };
-    (0..sets).map(|_| bind_all(&plan, true)).collect()
-}
-
-fn bind_all(plan: &ListenPlan, reuse_port: bool) -> Result<Vec<TcpListener>, StartError> {
-    if plan.addresses.is_empty() {
-        return Err(StartError::NoListeners);
-    }
-    let options = ListenOptions {
-        backlog: plan.backlog,
-        reuse_port,
-        send_buffer: plan.send_buffer,
-        receive_buffer: plan.receive_buffer,
-        defer_accept: Some(DEFER_ACCEPT),
-    };
-    plan.addresses.iter().map(|address| bind(*address, &options)).collect()
-}
-
-fn bind(address: ListenAddress, options: &ListenOptions) -> Result<TcpListener, StartError> {
-    let bind_to = |address: SocketAddr| listen(address, options).map_err(|error| StartError::Bind(address, error));
-    match address {
-        ListenAddress::At(address) => bind_to(address),
-        ListenAddress::Any(port) => match bind_to((Ipv6Addr::UNSPECIFIED, port).into()) {
-            // A system without IPv6.
-            Err(StartError::Bind(_, error)) if is_family_missing(&error) => {
-                bind_to((Ipv4Addr::UNSPECIFIED, port).into())
-            }
-            result => result,
-        },
-    }
-}
-
-fn is_family_missing(error: &io::Error) -> bool {
-    use nix::errno::Errno;
-    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(address: SocketAddr) -> ListenPlan {
-        let addresses = vec![ListenAddress::At(address)];
-        ListenPlan { addresses, backlog: 8, send_buffer: None, receive_buffer: None }
-    }
-
-    #[test]
-    fn all_sets_have_the_port_that_the_kernel_chose_and_no_other_server_gets_it() {
-        let sets = bind_sets(&plan("127.0.0.1:0".parse().unwrap()), 3).unwrap();
-        let addresses: Vec<_> = sets.iter().flatten().map(|listener| listener.local_addr().unwrap()).collect();
-        assert_eq!(addresses.len(), 3);
-        assert!(addresses.iter().all(|address| *address == addresses[0]), "{addresses:?}");
-        for sets in [1, 3] {
-            let second = bind_sets(&plan(addresses[0]), sets);
-            assert!(matches!(second, Err(StartError::Bind(..))), "{second:?}");
         }
     }
 }

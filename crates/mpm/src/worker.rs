@@ -138,7 +138,6 @@ impl<'a> Listener<'a> {
         epoll.add(signals.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
         for (index, listener) in listeners.iter().enumerate() {
             set_inherited_timeouts(listener, child.generation.timeout())?;
-            listener.set_nonblocking(true)?;
             // One process is woken for a connection, not all of them.
             let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
             epoll.add(listener, EpollEvent::new(flags, index as u64))?;
@@ -168,8 +167,11 @@ impl<'a> Listener<'a> {
                         accepted += 1;
                         queue.add(stream, peer);
                     }
-                    Err(error) if AcceptFailure::of(&error) == AcceptFailure::Sick => return EXIT_SICK,
-                    Err(_) => {}
+                    Err(error) => match AcceptFailure::of(&error) {
+                        AcceptFailure::Passing => {}
+                        AcceptFailure::Sick => return EXIT_SICK,
+                        AcceptFailure::Closed => return EXIT_WELL,
+                    },
                 }
             }
         }

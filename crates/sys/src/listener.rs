@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -25,6 +25,9 @@ pub struct ListenOptions {
 
 /// Binds and listens. Accepted sockets inherit `TCP_NODELAY`.
 ///
+/// The listening socket never blocks: processes of several models may accept from it at the same time during a reload,
+/// and whether a socket blocks is a property of the socket, not of the process.
+///
 /// # Errors
 /// The error of the call that was refused, such as `AddrInUse` or `PermissionDenied`.
 pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<TcpListener> {
@@ -41,12 +44,53 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<TcpLis
         socket.set_recv_buffer_size(bytes)?;
     }
     socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(options.backlog)?;
     if let Some(longest) = options.defer_accept {
         set_defer_accept(&socket, longest)?;
     }
     Ok(socket.into())
+}
+
+/// From now on further sockets may be bound to the address of `listener` by `listen` with `reuse_port`, and the kernel
+/// spreads connections over all of them. Until then the address is this socket's alone.
+///
+/// # Errors
+/// The error of setsockopt(2).
+pub fn share_port(listener: &TcpListener) -> io::Result<()> {
+    SockRef::from(listener).set_reuse_port(true)
+}
+
+/// Gives a listening socket that exists already another backlog and other buffers.
+///
+/// # Errors
+/// The error of listen(2) or setsockopt(2).
+pub fn adjust(listener: &TcpListener, options: &ListenOptions) -> io::Result<()> {
+    let socket = SockRef::from(listener);
+    if let Some(bytes) = options.send_buffer {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.receive_buffer {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.listen(options.backlog)
+}
+
+/// Takes over a listening socket that the process inherited under the number `descriptor`, from a service manager or
+/// from the server that it replaces.
+///
+/// # Errors
+/// When there is no such descriptor, or it is no listening TCP socket.
+pub fn inherited(descriptor: RawFd) -> io::Result<TcpListener> {
+    let listener = TcpListener::from(crate::process::inherited(descriptor)?);
+    if !SockRef::from(&listener).is_listener()? || listener.local_addr().is_err() {
+        let what = format!("descriptor {descriptor} is no listening TCP socket");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    listener.set_nonblocking(true)?;
+    SockRef::from(&listener).set_tcp_nodelay(true)?;
+    Ok(listener)
 }
 
 fn set_defer_accept(socket: &Socket, longest: Duration) -> io::Result<()> {
@@ -101,7 +145,7 @@ mod tests {
     use std::io::Write;
 
     const OPTIONS: ListenOptions =
-        ListenOptions { backlog: 8, reuse_port: false, send_buffer: None, receive_buffer: None, defer_accept: None };
+        ListenOptions { backlog: 128, reuse_port: false, send_buffer: None, receive_buffer: None, defer_accept: None };
 
     #[test]
     fn accepted_sockets_inherit_what_the_listener_has() {
@@ -114,6 +158,34 @@ mod tests {
         assert!(stream.nodelay().unwrap());
         assert_eq!(stream.read_timeout().unwrap(), Some(Duration::from_secs(7)));
         assert_eq!(stream.write_timeout().unwrap(), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn an_address_is_shared_only_once_its_first_socket_allows_it() {
+        let first = listen("127.0.0.1:0".parse().unwrap(), &OPTIONS).unwrap();
+        let address = first.local_addr().unwrap();
+        let sharing = ListenOptions { reuse_port: true, ..OPTIONS };
+        assert_eq!(listen(address, &sharing).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        share_port(&first).unwrap();
+        let second = listen(address, &sharing).unwrap();
+        // The kernel spreads connections over both.
+        let clients: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let count = |listener: &TcpListener| std::iter::from_fn(|| accept(listener, false).ok()).count();
+        let (one, two) = (count(&first), count(&second));
+        assert_eq!(one + two, clients.len());
+        assert!(one > 0 && two > 0, "{one} and {two}");
+    }
+
+    #[test]
+    fn an_inherited_descriptor_must_be_a_listening_socket() {
+        use std::os::fd::IntoRawFd;
+        let listener = listen("127.0.0.1:0".parse().unwrap(), &OPTIONS).unwrap();
+        let address = listener.local_addr().unwrap();
+        let taken = inherited(listener.into_raw_fd()).unwrap();
+        assert_eq!(taken.local_addr().unwrap(), address);
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(inherited(file.into_raw_fd()).is_err());
+        assert!(inherited(1 << 20).is_err());
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Forking a process that has one thread, and never returning into the parent's stack.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
+use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
 
@@ -47,6 +51,25 @@ pub fn spawn_child(body: impl FnOnce() -> u8) -> io::Result<i32> {
 pub fn exit_now(status: u8) -> ! {
     // SAFETY: `_exit` has no precondition; it does not return.
     unsafe { libc::_exit(i32::from(status)) }
+}
+
+/// Takes over the descriptor number `descriptor`, which the process was started with; programs that this process starts do
+/// not inherit it. Each number can be taken once. Call it before the process opens anything of its own, or with numbers
+/// that whoever started the process has named.
+///
+/// # Errors
+/// `EBADF` when there is no such descriptor, `EBUSY` when it was taken before.
+pub fn inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
+    static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+    if !TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(descriptor) {
+        return Err(Errno::EBUSY.into());
+    }
+    // SAFETY: fcntl(2) with F_SETFD has no precondition; on a descriptor that is not open it fails with EBADF.
+    let result = unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
+    Errno::result(result)?;
+    // SAFETY: the descriptor is open (checked above), it was given to this process by whoever started it, and it is handed
+    // out once only (the set above), so that nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Collects one child that ended, without waiting; `None` when none has.

@@ -44,9 +44,6 @@ pub struct RawServer {
     pub see_request_tail: bool,
 }
 
-/// `ListenBacklog`'s default.
-pub const LISTEN_BACKLOG: i32 = 511;
-
 impl RawServer {
     /// Where to listen, and with what.
     pub fn listen_plan(&self) -> ListenPlan {
@@ -57,11 +54,13 @@ impl RawServer {
                 addresses.push(listen.value);
             }
         }
+        let plan = ListenPlan::new();
         ListenPlan {
             addresses,
-            backlog: self.backlog.unwrap_or(LISTEN_BACKLOG),
+            backlog: self.backlog.unwrap_or(plan.backlog),
             send_buffer: self.send_buffer,
             receive_buffer: self.receive_buffer,
+            defer_accept: self.defer_accept.or(plan.defer_accept),
         }
     }
 }
