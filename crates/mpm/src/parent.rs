@@ -13,9 +13,12 @@ use manifold_sys::signal::Signal;
 
 use crate::ending::{Escalation, Step};
 use crate::generation::Generation;
+use crate::ledger::{Ledger, Reload};
 use crate::line::Line;
 use crate::listeners::Listeners;
+use crate::scoreboard::Scoreboard;
 use crate::server;
+use crate::status::Board;
 use crate::system::{Request, Successor, System};
 
 /// Spare management, and everything else that is not caused by an event, happens this often.
@@ -42,6 +45,7 @@ pub enum Ended {
 pub(crate) struct Parent<S> {
     system: S,
     listeners: Listeners,
+    ledger: Ledger,
     current: Line,
     incoming: Option<Incoming>,
     draining: Vec<Draining>,
@@ -101,11 +105,12 @@ enum Phase {
 
 impl<S: System> Parent<S> {
     /// A parent without children.
-    pub fn new(listeners: Listeners, generation: Generation, system: S) -> Parent<S> {
+    pub fn new(listeners: Listeners, ledger: Ledger, generation: Generation, system: S) -> Parent<S> {
         let (now, generations) = (system.now(), generation.number);
         Parent {
             system,
             listeners,
+            ledger,
             current: Line::new(generation, now),
             incoming: None,
             draining: Vec::new(),
@@ -183,6 +188,7 @@ impl<S: System> Parent<S> {
     /// Once a second.
     fn maintain(&mut self, now: Instant) {
         self.system.operator().tick();
+        self.take_sample();
         self.current.remind(&mut self.system);
         let patience = self.current.generation.limits.graceful_shutdown_timeout;
         for draining in &mut self.draining {
@@ -193,6 +199,24 @@ impl<S: System> Parent<S> {
                 draining.hurry = Some(Escalation::begin(now));
             }
         }
+    }
+
+    /// The counts of this second, for the rates on the status page.
+    fn take_sample(&self) {
+        let lines = self.lines();
+        let boards: Vec<&Scoreboard> = lines.map(|line| &line.generation.scoreboard).collect();
+        self.ledger.sample(&boards, self.system.wall());
+    }
+
+    /// The scoreboards of all generations that are alive, the newest first.
+    fn boards(&self) -> impl Iterator<Item = Board> {
+        self.lines().map(|line| Board::of(&line.generation))
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        let draining = self.draining.iter().rev().map(|draining| &draining.line);
+        let incoming = self.incoming.iter().map(|incoming| &incoming.line);
+        incoming.chain([&self.current]).chain(draining)
     }
 
     fn bury(&mut self, pid: i32, how: ChildEnded) {
@@ -235,7 +259,8 @@ impl<S: System> Parent<S> {
             Err(why) => return self.current.messages.reload_refused(&why),
         };
         let next = self.listeners.rebind(&plan.listen, plan.limits.listener_sets as usize).and_then(|listeners| {
-            let generation = server::generation(self.generations + 1, plan, &listeners)?;
+            let generation =
+                server::generation(self.generations + 1, plan, &listeners, &self.ledger, self.boards().collect())?;
             Ok((listeners, generation))
         });
         let (listeners, generation) = match next {
@@ -290,6 +315,11 @@ impl<S: System> Parent<S> {
         old.ask_all_to_end(&mut self.system);
         let hurry = (restart == Restart::AtOnce).then(|| Escalation::begin(now));
         self.drain(Draining { line: old, since: now, hurry });
+        let how = match restart {
+            Restart::Graceful => Reload::Graceful,
+            Restart::AtOnce => Reload::Restart,
+        };
+        self.ledger.reloaded(self.current.generation.number, how, self.system.wall());
         self.current.messages.resuming();
         self.in_force = true;
         self.system.operator().in_force();
@@ -383,7 +413,13 @@ impl<S: System> Parent<S> {
                 press(line, step, first, &mut self.system);
             }
         }
-        self.draining.retain(|draining| !draining.line.is_empty());
+        let ledger = &self.ledger;
+        self.draining.retain(|draining| {
+            if draining.line.is_empty() {
+                ledger.retire(&draining.line.generation.scoreboard);
+            }
+            !draining.line.is_empty()
+        });
         let all_gone = self.draining.is_empty() && self.current.is_empty();
         match &mut self.phase {
             Phase::Serving => None,

@@ -10,11 +10,14 @@ use manifold_sys::privileges::Identity;
 use manifold_sys::signal::{Signal, note_on};
 
 use crate::child;
+use crate::clock;
 use crate::generation::{Child, Generation, ListenPlan};
+use crate::ledger::Ledger;
 use crate::limits::{Limits, Model};
 use crate::listeners::Listeners;
 use crate::parent::{Ended, Parent};
 use crate::scoreboard::Scoreboard;
+use crate::status::{Board, Source};
 use crate::system::Unix;
 
 /// All that is needed to start a server, or to give a running one another configuration.
@@ -67,6 +70,7 @@ pub trait Operator {
 #[derive(Debug)]
 pub struct Server {
     listeners: Listeners,
+    ledger: Ledger,
     generation: Generation,
 }
 
@@ -77,8 +81,9 @@ impl Server {
     /// Names the address that could not be bound and why.
     pub fn start(plan: Plan, inherited: Vec<TcpListener>) -> Result<Server, StartError> {
         let listeners = Listeners::bind(&plan.listen, plan.limits.listener_sets as usize, inherited)?;
-        let generation = generation(1, plan, &listeners)?;
-        Ok(Server { listeners, generation })
+        let ledger = Ledger::new(clock::wall()).map_err(StartError::Scoreboard)?;
+        let generation = generation(1, plan, &listeners, &ledger, Vec::new())?;
+        Ok(Server { listeners, ledger, generation })
     }
 
     /// The addresses the server listens on, with the ports the kernel chose for port 0.
@@ -91,7 +96,7 @@ impl Server {
     /// # Errors
     /// When signals cannot be collected, or no child can ever run.
     pub fn run(self, operator: Box<dyn Operator>) -> io::Result<Ended> {
-        Parent::new(self.listeners, self.generation, Unix::new(operator)?).run()
+        Parent::new(self.listeners, self.ledger, self.generation, Unix::new(operator)?).run()
     }
 
     /// Serves from the calling process alone, as `httpd -X` does for debuggers. It ends by a signal, or when
@@ -114,18 +119,26 @@ impl Server {
     }
 }
 
-/// A generation that accepts from `listeners`.
+/// A generation that accepts from `listeners`. Its status page also knows `others`, the generations that are alive.
 ///
 /// # Errors
 /// When memory or descriptors are short.
-pub(crate) fn generation(number: u64, plan: Plan, listeners: &Listeners) -> Result<Generation, StartError> {
-    let limits = plan.limits;
+pub(crate) fn generation(
+    number: u64,
+    plan: Plan,
+    listeners: &Listeners,
+    ledger: &Ledger,
+    others: Vec<Board>,
+) -> Result<Generation, StartError> {
+    let Plan { limits, site, identity, thread_stack, .. } = plan;
     // Processes that end must not keep others from taking their place, so there is room for as many again.
     let servers = limits.server_limit.max(limits.processes().saturating_mul(2)) as usize;
     let scoreboard = Scoreboard::new(servers, limits.threads_per_child as usize).map_err(StartError::Scoreboard)?;
     let listeners = listeners.share(limits.listener_sets as usize).map_err(StartError::Descriptors)?;
-    let Plan { site, identity, thread_stack, .. } = plan;
-    Ok(Generation { number, limits, site, scoreboard, listeners, identity, thread_stack })
+    let generation = Generation { number, limits, site, scoreboard, listeners, identity, thread_stack };
+    let boards = [Board::of(&generation)].into_iter().chain(others).collect();
+    generation.site.status.set(Arc::new(Source::new(ledger.clone(), boards, &generation.site)));
+    Ok(generation)
 }
 
 /// Why a server did not start.

@@ -4,13 +4,14 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use manifold_sys::process::{self, Ended};
 use manifold_sys::signal::{self, Signal, Signals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::child;
+use crate::clock;
 use crate::generation::{Child, Generation};
 use crate::server::Operator;
 
@@ -42,6 +43,9 @@ pub enum Successor {
 pub trait System {
     /// The present.
     fn now(&self) -> Instant;
+
+    /// The time since the Unix epoch, for the ledger.
+    fn wall(&self) -> Duration;
 
     /// Waits until `until`, a signal, or the end of a child.
     ///
@@ -100,6 +104,10 @@ impl Unix {
 impl System for Unix {
     fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    fn wall(&self) -> Duration {
+        clock::wall()
     }
 
     fn wait_until(&mut self, until: Instant) -> io::Result<()> {
