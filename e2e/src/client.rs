@@ -119,6 +119,21 @@ impl Client {
         Ok(())
     }
 
+    /// Whether the server has said something, or closed, that was not read yet; does not wait.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn has_answer(&mut self) -> Result<bool> {
+        self.socket.set_nonblocking(true)?;
+        let peeked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false)?;
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(!self.received.is_empty()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Reads until at least `length` bytes of the response to come are here; they stay for [`response`](Self::response).
     ///
     /// # Errors

@@ -37,6 +37,7 @@ fn difference(apache: &(PathBuf, PathBuf), mpm: &str, directives: &str) -> Optio
     let root = dir.path("");
     let (root, modules) = (root.display(), apache.1.display());
     fs::create_dir(dir.path("htdocs")).unwrap();
+    let directives = directives.replace("MODULES", &apache.1.to_string_lossy());
     let text = format!(
         "ServerRoot \"{root}\"\n<IfDefine !MANIFOLD>\nDefaultRuntimeDir \"{root}\"\n</IfDefine>\n\
          LoadModule mpm_{mpm}_module \"{modules}/mod_mpm_{mpm}.so\"\n\
@@ -142,6 +143,23 @@ const REFUSED: &[&str] = &[
     "ServerTokens loud",
 ];
 
+/// Directives of modules, which real Apache loads from the folder of its modules. One a line, good and bad.
+const OF_MODULES: &[(&str, &[&str])] = &[(
+    "LoadModule reqtimeout_module MODULES/mod_reqtimeout.so",
+    &[
+        "RequestReadTimeout handshake=5 header=20-40,MinRate=500 body=20,MinRate=500",
+        "RequestReadTimeout header=0 body=0,minrate=1",
+        "RequestReadTimeout",
+        "RequestReadTimeout header",
+        "RequestReadTimeout head=1",
+        "RequestReadTimeout body=1 header=1x",
+        "RequestReadTimeout header=10-20",
+        "RequestReadTimeout header=10-20,MinRate=0",
+        "RequestReadTimeout header=10-10,MinRate=5",
+        "RequestReadTimeout header=1--1,MinRate=5",
+    ],
+)];
+
 #[test]
 fn apache_and_manifold_judge_alike() {
     let Some(apache) = apache() else {
@@ -154,6 +172,11 @@ fn apache_and_manifold_judge_alike() {
         cases.extend(CORRECTED.iter().chain(CORRECTED_THREADS).map(|directives| (mpm, *directives)));
     }
     cases.extend(GRAMMAR.iter().chain(REFUSED).map(|directives| ("event", *directives)));
+    let of_modules: Vec<String> = OF_MODULES
+        .iter()
+        .flat_map(|(load, all)| all.iter().map(move |directives| format!("{load}\n{directives}")))
+        .collect();
+    cases.extend(of_modules.iter().map(|directives| ("event", directives.as_str())));
     let differences: Vec<_> =
         cases.iter().filter_map(|(mpm, directives)| difference(&apache, mpm, directives)).collect();
     assert!(

@@ -10,6 +10,7 @@
 pub mod memory;
 pub mod out;
 pub mod phases;
+pub mod reqtimeout;
 pub mod request;
 pub mod respond;
 pub mod serve;

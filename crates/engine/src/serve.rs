@@ -28,12 +28,15 @@ pub struct Conn {
     pub kept_alive: u32,
     /// Bytes of those answers, and of the one being sent.
     pub sent: u64,
+    /// Left because the client was too slow: lingering is over soon, or it would be slow there as well (Apache's note
+    /// `short-lingering-close`).
+    pub linger_briefly: bool,
 }
 
 impl Conn {
     /// A connection just accepted from `peer`.
     pub fn new(peer: SocketAddr) -> Conn {
-        Conn { peer, kept_alive: 0, sent: 0 }
+        Conn { peer, kept_alive: 0, sent: 0, linger_briefly: false }
     }
 }
 
@@ -77,6 +80,7 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         site.phases.log_transaction(&request, sent.body);
         flushed?;
         if !kept {
+            conn.linger_briefly = refused == Some(Status::REQUEST_TIMEOUT);
             return Ok(leave(&request, refused, io.received().is_empty()));
         }
         conn.kept_alive += 1;
@@ -94,11 +98,11 @@ enum Head {
     EndOfFile,
 }
 
-/// Reads until a head is complete or known to be bad. A client that sends part of a head and then nothing gets 408; one
-/// that sends nothing at all is left without a word, as are heads that end in the middle.
+/// Reads until a head is complete or known to be bad. A client that sends part of a head and then nothing, or too slowly
+/// (`RequestReadTimeout`), gets 408; one that sends nothing at all is left without a word, as are heads that end in the middle.
 async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &mut Request) -> io::Result<Head> {
-    let by = host.turn().now + site.timeout;
     request.head.clear();
+    let mut now = request.turn.now;
     loop {
         match request.head.parse_more(io.received(), &site.limits) {
             Ok(Some(length)) => {
@@ -117,10 +121,19 @@ async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request
         if !io.outgoing().is_empty() {
             flush(io, site, host).await?;
         }
-        match io.fill(by).await {
+        let arrived = io.received().len() as u64;
+        let by = match arrived {
+            0 => now + site.first_byte_timeout(),
+            _ => site.read_timeouts.header.next_byte_by(request.turn.now, arrived, now, site.timeout),
+        };
+        match io.fill(now, by).await {
             Ok(0) => return Ok(Head::EndOfFile),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && !io.received().is_empty() => {
+            Ok(_) => now = host.turn().now,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && arrived > 0 => {
+                if site.read_timeouts.header.is_on() {
+                    too_slow(request, "header");
+                }
+                request.refuse(manifold_http::request_line_of(io.received()));
                 return Ok(Head::Refused(Status::REQUEST_TIMEOUT));
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Head::EndOfFile),
@@ -149,13 +162,14 @@ async fn read_body(
         flush(io, site, host).await?;
     }
     let mut decoder = BodyDecoder::new(length);
-    let mut discarded = 0;
+    let (mut arrived, mut discarded) = (0, 0);
     loop {
         let step = match decoder.decode(io.received()) {
             Ok(step) => step,
             Err(error) => return Ok(Some(error.status())),
         };
         discarded += step.payload.len() as u64;
+        arrived += step.consumed as u64;
         io.consume(step.consumed);
         if step.done {
             return Ok(None);
@@ -164,10 +178,17 @@ async fn read_body(
             return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
         }
         if step.consumed == 0 {
-            match io.fill(deadline(site, host)).await {
+            let now = host.turn().now;
+            let by = site.read_timeouts.body.next_byte_by(request.turn.now, arrived, now, site.timeout);
+            match io.fill(now, by).await {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Some(Status::REQUEST_TIMEOUT)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    if site.read_timeouts.body.is_on() {
+                        too_slow(request, "body");
+                    }
+                    return Ok(Some(Status::REQUEST_TIMEOUT));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -244,6 +265,11 @@ async fn send(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &Re
         outcome
     })
     .await
+}
+
+/// Logs that a stage has taken too long, as Apache words it.
+fn too_slow(request: &Request, stage: &str) {
+    log::debug!(target: "reqtimeout", "[client {}] AH01382: Request {stage} read timeout", request.peer);
 }
 
 async fn flush(io: &mut dyn Transport, site: &Site, host: &dyn Host) -> io::Result<()> {

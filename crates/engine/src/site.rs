@@ -8,6 +8,7 @@ use std::time::Duration;
 use manifold_http::Limits;
 
 use crate::phases::Phases;
+use crate::reqtimeout::ReadTimeouts;
 use crate::status::StatusHandle;
 
 /// One server's resolved configuration.
@@ -16,8 +17,10 @@ pub struct Site {
     pub server: String,
     /// When the program was built, for the status page, such as `2026-11-12T08:58:41`.
     pub built: String,
-    /// Longest wait for one receive or send, and for a whole request head (`Timeout`).
+    /// Longest wait for one receive or send (`Timeout`).
     pub timeout: Duration,
+    /// Longest time for a request head and for a body (`RequestReadTimeout`).
+    pub read_timeouts: ReadTimeouts,
     /// Whether a connection may carry more than one request (`KeepAlive`).
     pub keep_alive: bool,
     /// Longest wait for the next request of a connection (`KeepAliveTimeout`).
@@ -48,6 +51,7 @@ impl Site {
             server: concat!("Manifold/", env!("CARGO_PKG_VERSION")).to_owned(),
             built: String::new(),
             timeout: Duration::from_secs(60),
+            read_timeouts: ReadTimeouts::default(),
             keep_alive: true,
             keep_alive_timeout: Duration::from_secs(5),
             max_keep_alive_requests: 100,
@@ -58,6 +62,12 @@ impl Site {
             status: Arc::default(),
             phases,
         }
+    }
+
+    /// Longest wait for the first byte of a connection: the time of one receive, or of a whole head where that is shorter.
+    pub fn first_byte_timeout(&self) -> Duration {
+        let header = self.read_timeouts.header;
+        if header.is_on() { self.timeout.min(header.timeout) } else { self.timeout }
     }
 }
 

@@ -39,11 +39,15 @@ pub trait Transport: Send {
 }
 
 impl dyn Transport + '_ {
-    /// [`poll_fill`](Transport::poll_fill) as a future.
+    /// [`poll_fill`](Transport::poll_fill) as a future. Where `by` has passed at `now` nothing is received: a client that always
+    /// has a byte ready is none the faster for it.
     ///
     /// # Errors
     /// As `poll_fill`.
-    pub async fn fill(&mut self, by: Instant) -> io::Result<usize> {
+    pub async fn fill(&mut self, now: Instant, by: Instant) -> io::Result<usize> {
+        if by <= now {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         std::future::poll_fn(|cx| self.poll_fill(cx, by)).await
     }
 

@@ -254,6 +254,7 @@ impl Config {
         let mut site = Site::new(phases);
         site.server = server_field(raw.server_tokens.unwrap_or(Tokens::Whole), env!("CARGO_PKG_VERSION"));
         assign(&mut site.timeout, raw.timeout);
+        site.read_timeouts = raw.read_timeouts;
         assign(&mut site.keep_alive, raw.keep_alive);
         assign(&mut site.keep_alive_timeout, raw.keep_alive_timeout);
         assign(&mut site.max_keep_alive_requests, raw.max_keep_alive_requests);

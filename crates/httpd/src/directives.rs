@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use log::LevelFilter;
 use manifold_config::{ArgShape, Call, Contexts, Diagnostic, Directive, Spanned};
+use manifold_engine::reqtimeout::ReadTimeouts;
 
 use crate::error_log::{self, LEVEL_NAMES, Levels};
-use crate::loader;
+use crate::{loader, reqtimeout};
 
 /// What the configuration says about the site and its logs; `None` where it says nothing.
 #[derive(Debug, Default)]
@@ -15,6 +16,7 @@ pub(crate) struct RawSite {
     pub server_name: Option<String>,
     pub document_root: Option<Spanned<PathBuf>>,
     pub timeout: Option<Duration>,
+    pub read_timeouts: ReadTimeouts,
     pub keep_alive: Option<bool>,
     pub keep_alive_timeout: Option<Duration>,
     pub max_keep_alive_requests: Option<u32>,
@@ -101,6 +103,17 @@ pub(crate) static ROWS: &[Row] = &[
             Ok(())
         },
     ),
+    Directive {
+        module: "mod_reqtimeout",
+        ..core(
+            "RequestReadTimeout",
+            SERVER,
+            ArgShape::RawArgs,
+            "handshake=0 header=20-40,MinRate=500 body=20,MinRate=500",
+            "Longest time for a request head and body in seconds, and the rate in bytes a second that extends it.",
+            reqtimeout::set,
+        )
+    },
     Directive {
         module: "http_core",
         ..core(

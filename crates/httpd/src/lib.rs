@@ -12,6 +12,7 @@ mod loader;
 mod operator;
 mod pid_file;
 mod print;
+mod reqtimeout;
 mod run;
 mod serve;
 mod successor;

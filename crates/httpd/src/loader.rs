@@ -14,10 +14,11 @@ struct BuiltIn {
 }
 
 /// Modules other than the process models, in Apache's order.
-const BUILT_IN: [BuiltIn; 7] = [
+const BUILT_IN: [BuiltIn; 8] = [
     BuiltIn { identifier: "core_module", file: "core.c" },
     BuiltIn { identifier: "so_module", file: "mod_so.c" },
     BuiltIn { identifier: "http_module", file: "http_core.c" },
+    BuiltIn { identifier: "reqtimeout_module", file: "mod_reqtimeout.c" },
     BuiltIn { identifier: "log_config_module", file: "mod_log_config.c" },
     BuiltIn { identifier: "mime_module", file: "mod_mime.c" },
     BuiltIn { identifier: "dir_module", file: "mod_dir.c" },
@@ -193,8 +194,8 @@ mod tests {
 
     #[test]
     fn lists_are_apaches() {
-        let expected = "Compiled in modules:\n  core.c\n  mod_so.c\n  http_core.c\n  mod_log_config.c\n  mod_mime.c\n  \
-                        mod_dir.c\n  mod_unixd.c\n  prefork.c\n  worker.c\n  event.c\n  percore.c\n";
+        let expected = "Compiled in modules:\n  core.c\n  mod_so.c\n  http_core.c\n  mod_reqtimeout.c\n  mod_log_config.c\n  \
+                        mod_mime.c\n  mod_dir.c\n  mod_unixd.c\n  prefork.c\n  worker.c\n  event.c\n  percore.c\n";
         assert_eq!(list_built_in(), expected);
         let loaded = Modules::new(None).list_loaded();
         assert!(loaded.starts_with("Loaded Modules:\n core_module (static)\n"));

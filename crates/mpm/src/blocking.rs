@@ -24,14 +24,19 @@ pub const LINGER_READ: Duration = Duration::from_secs(2);
 /// See [`LINGER_READ`].
 pub const LINGER_TOTAL: Duration = Duration::from_secs(30);
 
+/// Longest lingering of a connection. One that was too slow for `RequestReadTimeout` would use up the whole time here.
+pub fn linger_total(conn: &Conn) -> Duration {
+    if conn.linger_briefly { LINGER_READ } else { LINGER_TOTAL }
+}
+
 /// Pieces of memory that one call sends.
 pub const GATHER_MAX: usize = 8;
 
 /// Serves one connection to its end on the calling thread.
-pub fn serve_connection(stream: TcpStream, peer: SocketAddr, inherited: Duration, site: &Site, host: &ThreadHost<'_>) {
+pub fn serve_connection(stream: TcpStream, peer: SocketAddr, site: &Site, host: &ThreadHost<'_>) {
     host.worker.count_connection();
     clock::tick();
-    let mut io = BlockingTransport::new(stream, inherited);
+    let mut io = BlockingTransport::new(stream, site.first_byte_timeout());
     let mut conn = Conn::new(peer);
     loop {
         match block_on(serve(&mut io, &mut conn, site, host)) {
@@ -45,7 +50,7 @@ pub fn serve_connection(stream: TcpStream, peer: SocketAddr, inherited: Duration
             }
             Ok(Next::Linger) => {
                 host.activity(Activity::Closing);
-                return io.linger();
+                return io.linger(linger_total(&conn));
             }
             Ok(Next::Close) | Err(_) => break,
         }
@@ -126,11 +131,11 @@ impl BlockingTransport {
     }
 
     /// Half-closes, then drops what the client still sends until it closes as well, for a bounded time.
-    fn linger(self) {
+    fn linger(self, total: Duration) {
         if self.stream.shutdown(Shutdown::Write).is_err() || self.stream.set_read_timeout(Some(LINGER_READ)).is_err() {
             return;
         }
-        let until = Instant::now() + LINGER_TOTAL;
+        let until = Instant::now() + total;
         let mut drop_here = [0; 4096];
         while Instant::now() < until && matches!((&self.stream).read(&mut drop_here), Ok(1..)) {}
     }

@@ -30,9 +30,9 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Longest wait for one receive or send (`Timeout`).
-    pub fn timeout(&self) -> Duration {
-        self.site.timeout
+    /// Longest wait for the first receive on a connection, and for a send, in that order.
+    pub fn first_waits(&self) -> (Duration, Duration) {
+        (self.site.first_byte_timeout(), self.site.timeout)
     }
 
     /// The set of listening sockets that the child in process slot `slot` accepts from (Apache's listener bucket).

@@ -10,7 +10,7 @@ use manifold_engine::out::OutQueue;
 use manifold_engine::transport::Transport;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
-use crate::blocking::{LINGER_READ, LINGER_TOTAL, send_front};
+use crate::blocking::{LINGER_READ, send_front};
 use crate::buffer::ReadBuffer;
 use crate::clock::{self, Deadline};
 
@@ -83,20 +83,15 @@ impl<'a> NonblockingTransport<'a> {
         }
     }
 
-    /// Half-closes and goes on as a lingering connection.
+    /// Half-closes and goes on as a lingering connection, for `total` at most.
     ///
     /// # Errors
     /// The socket's or epoll's error; the connection is closed then.
-    pub fn into_lingering(mut self) -> io::Result<Lingering<'a>> {
+    pub fn into_lingering(mut self, total: Duration) -> io::Result<Lingering<'a>> {
         self.stream.shutdown(Shutdown::Write)?;
         let now = clock::tick().now;
         self.wait_until(now + LINGER_READ)?;
-        Ok(Lingering {
-            stream: self.stream,
-            parking: self.parking,
-            give_up: now + LINGER_TOTAL,
-            deadline: now + LINGER_READ,
-        })
+        Ok(Lingering { stream: self.stream, parking: self.parking, give_up: now + total, deadline: now + LINGER_READ })
     }
 
     /// The peer is waited for until `by`, unless that has passed.

@@ -27,7 +27,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
         match acceptor.next() {
             Ok((stream, peer)) => {
                 served += 1;
-                serve_connection(stream, peer, child.generation.timeout(), &child.generation.site, &host);
+                serve_connection(stream, peer, &child.generation.site, &host);
             }
             Err(error) => match AcceptFailure::of(&error) {
                 AcceptFailure::Passing => {}
@@ -49,7 +49,7 @@ impl<'a> Acceptor<'a> {
     fn new(child: &Child<'a>) -> io::Result<Acceptor<'a>> {
         let (listeners, epoll) = (child.listeners(), Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         for (index, listener) in listeners.iter().enumerate() {
-            set_inherited_timeouts(listener, child.generation.timeout())?;
+            set_inherited_timeouts(listener, child.generation.first_waits())?;
             // One process is woken for a connection, not all of them.
             let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
             epoll.add(listener, EpollEvent::new(flags, index as u64))?;

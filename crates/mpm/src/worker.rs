@@ -45,7 +45,7 @@ fn serve_queue(child: &Child<'_>, index: usize, queue: &Queue) {
     let host = ThreadHost::new(child, index, &queue.draining);
     host.activity(Activity::Ready);
     while let Some((stream, peer)) = queue.take() {
-        let serve = || serve_connection(stream, peer, child.generation.timeout(), &child.generation.site, &host);
+        let serve = || serve_connection(stream, peer, &child.generation.site, &host);
         if catch_unwind(AssertUnwindSafe(serve)).is_err() {
             log::error!(target: "mpm_worker", "a worker thread panicked; its connection is lost, the thread goes on");
         }
@@ -137,7 +137,7 @@ impl<'a> Listener<'a> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(signals.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
         for (index, listener) in listeners.iter().enumerate() {
-            set_inherited_timeouts(listener, child.generation.timeout())?;
+            set_inherited_timeouts(listener, child.generation.first_waits())?;
             // One process is woken for a connection, not all of them.
             let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
             epoll.add(listener, EpollEvent::new(flags, index as u64))?;

@@ -109,14 +109,14 @@ fn set_defer_accept(socket: &Socket, longest: Duration) -> io::Result<()> {
 }
 
 /// Bounds every blocking call on sockets accepted from `listener` from now on (and accept itself): how long a receive
-/// or a send may block. Set once here instead of once a connection.
+/// may block, and how long a send. Set once here instead of once a connection.
 ///
 /// # Errors
 /// The error of setsockopt(2).
-pub fn set_inherited_timeouts(listener: &TcpListener, timeout: Duration) -> io::Result<()> {
+pub fn set_inherited_timeouts(listener: &TcpListener, (receive, send): (Duration, Duration)) -> io::Result<()> {
     let socket = SockRef::from(listener);
-    socket.set_read_timeout(Some(timeout))?;
-    socket.set_write_timeout(Some(timeout))
+    socket.set_read_timeout(Some(receive))?;
+    socket.set_write_timeout(Some(send))
 }
 
 /// Accepts one connection; unlike the standard library's accept it returns when a signal arrives (`Interrupted`).
@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn accepted_sockets_inherit_what_the_listener_has() {
         let listener = listen("127.0.0.1:0".parse().unwrap(), &OPTIONS).unwrap();
-        set_inherited_timeouts(&listener, Duration::from_secs(7)).unwrap();
+        set_inherited_timeouts(&listener, (Duration::from_secs(7), Duration::from_secs(8))).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.write_all(b"x").unwrap();
         let (stream, peer) = accept(&listener, false).unwrap();
         assert_eq!(peer, client.local_addr().unwrap());
         assert!(stream.nodelay().unwrap());
         assert_eq!(stream.read_timeout().unwrap(), Some(Duration::from_secs(7)));
-        assert_eq!(stream.write_timeout().unwrap(), Some(Duration::from_secs(7)));
+        assert_eq!(stream.write_timeout().unwrap(), Some(Duration::from_secs(8)));
     }
 
     #[test]

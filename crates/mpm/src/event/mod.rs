@@ -28,6 +28,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::unistd::gettid;
 
+use crate::blocking::linger_total;
 use crate::child::{self, EXIT_SICK, cpus};
 use crate::clock;
 use crate::event::listener::Listener;
@@ -312,8 +313,8 @@ where
         if deadline.is_set() {
             return Held::Idle(io, conn);
         }
-        // Accepted and silent so far: it has the time of a request head.
-        match io.park(turn.now + self.shared.site.timeout) {
+        // Accepted and silent so far: it has the time of a request head's first byte.
+        match io.park(turn.now + self.shared.site.first_byte_timeout()) {
             Ok(()) => Held::Idle(io, conn),
             Err(_) => Held::Free,
         }
@@ -347,7 +348,7 @@ where
                 }
                 Held::Idle(io, conn)
             }
-            Ok(Next::Linger) => match io.into_lingering() {
+            Ok(Next::Linger) => match io.into_lingering(linger_total(&conn)) {
                 Ok(lingering) => {
                     self.shared.child.server().add_lingering(1);
                     self.shared.places[index].schedule.notify(false);

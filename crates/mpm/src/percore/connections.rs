@@ -21,7 +21,7 @@ use super::sending::TURN_BYTES;
 use super::slot::{Counted, INBOX_MAX, Slot, State, deliver, peer};
 use super::tasks::Tasks;
 use super::transport::with_mail;
-use crate::blocking::{LINGER_READ, LINGER_TOTAL};
+use crate::blocking::{LINGER_READ, linger_total};
 use crate::clock;
 use crate::generation::Child;
 use crate::host::ThreadHost;
@@ -151,7 +151,7 @@ impl<'a, D: Driver> Connections<'a, D> {
             None => return self.close(handle),
         }
         self.set_state(handle, State::Idle);
-        self.set_deadline(handle, clock::turn().now + self.site.timeout);
+        self.set_deadline(handle, clock::turn().now + self.site.first_byte_timeout());
         self.driver.receive(handle, Shots::One);
     }
 
@@ -357,7 +357,8 @@ impl<'a, D: Driver> Connections<'a, D> {
             self.set_state(handle, State::Leaving { linger });
             self.set_deadline(handle, clock::turn().now + self.site.timeout);
         } else if linger {
-            self.linger(handle, LINGER_TOTAL);
+            let total = linger_total(&slot.conn);
+            self.linger(handle, total);
         } else {
             self.close(handle);
         }

@@ -8,7 +8,7 @@ use super::connections::{Connections, Wants};
 use super::driver::{Driver, Handle, Readiness};
 use super::slot::State;
 use super::transport::with_mail;
-use crate::blocking::{LINGER_TOTAL, send_some};
+use crate::blocking::{linger_total, send_some};
 use crate::clock;
 
 /// Bytes of large answers that are sent in a turn, beside the first share of new ones.
@@ -52,7 +52,10 @@ impl<D: Driver> Connections<'_, D> {
                 self.line_up(handle);
                 self.set_deadline(handle, clock::turn().now + self.site.keep_alive_timeout);
             }
-            (State::Leaving { linger: true }, Ok(())) => self.linger(handle, LINGER_TOTAL),
+            (State::Leaving { linger: true }, Ok(())) => {
+                let total = linger_total(&slot.conn);
+                self.linger(handle, total);
+            }
             (State::Busy(task), Err(error)) => {
                 with_mail(self.tasks.mail(task), |mail| mail.flushed = Some(Err(error)));
                 self.go_on(handle);
