@@ -81,7 +81,30 @@ fn the_version_is_told() {
 fn a_good_configuration_is_good() {
     let ran = Written::new(GOOD).httpd(&["-t"]);
     ran.check(0, &["Syntax OK"]);
-    assert!(ran.stderr.contains("Syntax OK"), "Apache says it on standard error: {}", ran.stdout);
+    assert!(ran.stderr.ends_with("\nSyntax OK\n"), "Apache says it last, on standard error: {}", ran.stderr);
+    assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+}
+
+#[test]
+fn a_check_shows_the_numbers_in_effect_and_a_strict_one_fails_where_they_are_others() {
+    let check = |arguments: &[&str], directives: &str, code, words: &[&str]| {
+        let ran = Written::new(&format!("{GOOD}\n{directives}")).httpd(arguments);
+        ran.check(code, words);
+        let ends = if code == 0 { "\nSyntax OK\n" } else { "not hold as configured, see above\n" };
+        assert!(ran.stderr.ends_with(ends), "{}", ran.stderr);
+    };
+    let row = |name: &str, value: &str| format!("\n  {name:<24} {value}\n");
+    let (workers, spare) = (row("MaxRequestWorkers", "375"), row("MaxSpareThreads", "226"));
+    check(&["-t"], "MaxRequestWorkers 390", 0, &["AH00513: WARNING", &workers]);
+    check(&["-t", "--strict"], "MaxRequestWorkers 390", 1, &["AH00513: WARNING", &workers, "1 number does"]);
+    // Apache makes this adjustment in silence.
+    let adjusted = "MaxSpareThreads of 100 is too close to MinSpareThreads of 200, increasing to 226.";
+    let spares = "MinSpareThreads 200\nMaxSpareThreads 100";
+    check(&["-t"], spares, 0, &[&spare]);
+    check(&["-t", "--strict"], spares, 1, &[adjusted, &spare]);
+    check(&["-t", "--strict"], "MaxClients 100", 0, &[]);
+    check(&["-t", "-e", "info"], "Mutex sem", 0, &["Mutex has no effect here: "]);
+    run(["httpd", "--strict"]).check(1, &["--strict goes with -t"]);
 }
 
 #[test]

@@ -71,6 +71,9 @@ const CORRECTED: &[&str] = &[
     "StartServers 100000",
     "ServerLimit 0\nStartServers 0\nMaxRequestWorkers 0",
     "MaxClients 20000\nMaxRequestsPerChild 5",
+    "Mutex sem default OmitPID\nMutex pthread mpm-accept",
+    "ListenCoresBucketsRatio 1\nListenTCPDeferAccept 30\nMaxMemFree 0\nThreadStackSize 131072\nCoreDumpDirectory htdocs\n\
+     ScoreBoardFile board\nExtendedStatus off\nSeeRequestTail on",
 ];
 
 /// The same for models with threads.
@@ -132,6 +135,18 @@ const REFUSED: &[&str] = &[
     "SendBufferSize 100",
     "ReceiveBufferSize 100",
     "ThreadStackSize -1",
+    "ListenCoresBucketsRatio 0",
+    "ListenTCPDeferAccept 0",
+    "MaxMemFree -1",
+    "CoreDumpDirectory /nonexistent",
+    "CoreDumpDirectory httpd.conf",
+    "ExtendedStatus maybe",
+    "SeeRequestTail 1",
+    "Mutex",
+    "Mutex foo",
+    "Mutex none",
+    "Mutex sem nosuch",
+    "Mutex file:/nonexistent",
     "AsyncRequestWorkerFactor 0",
     "AsyncRequestWorkerFactor abc",
     "LogLevel loud",
