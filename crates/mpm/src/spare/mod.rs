@@ -8,6 +8,8 @@
 mod predict;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traces;
 
 use std::time::Duration;
 
@@ -183,17 +185,6 @@ impl SpareManager {
     /// How long the parent may wait for the next look.
     pub fn next_look(&self) -> Duration {
         if self.is_growing { LOOK_GROWING } else { LOOK }
-    }
-
-    /// Children a generation begins with: `StartServers`, and with the predictive policy enough for the load of the last
-    /// minute, if that is more.
-    pub fn start_size(&self, limits: &Limits) -> u32 {
-        if limits.model == Model::Percore || limits.spawn_policy == SpawnPolicy::Compatible {
-            return limits.start_servers;
-        }
-        let peak: u32 = self.sets.iter().map(|set| set.predictor.peak()).sum();
-        let needed = if peak == 0 { 0 } else { (peak + limits.min_spare).div_ceil(limits.threads_per_child.max(1)) };
-        needed.max(limits.start_servers).min(limits.processes())
     }
 
     /// A new generation serves now: growth is slow for a while, and its counters start anew.

@@ -1,9 +1,9 @@
 //! The predictive policy's arithmetic for one set of listening sockets: how many workers its clients need, by Little's
 //! law (clients present = arrival rate x service time), and how many of them to keep when the load goes.
 //!
-//! Never are more workers wanted than the clients present (served, or waiting where that is known), plus those who come
-//! within [`HORIZON`] at a rate that lasted two looks, plus MaxSpare. Only where all workers are busy and nobody knows
-//! how many clients wait is the need hidden; then what is there is doubled, once it has come up.
+//! Never are more workers wanted than the clients present (served, or waiting where that is known) or rate x service time,
+//! whichever is more, plus MaxSpare. The rate is one that lasted two looks. Only where all workers are busy and nobody
+//! knows how many clients wait is the need hidden; then what is there is doubled, once it has come up.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Predictor {
     }
 
     /// Most workers that were needed at once within the last minute.
-    pub(super) fn peak(&self) -> u32 {
+    fn peak(&self) -> u32 {
         self.peaks.iter().copied().max().unwrap_or(0)
     }
 
@@ -91,12 +91,16 @@ impl Predictor {
         smooth(&mut self.departures, departures, seconds / SERVICE_SECONDS);
         // Many who come at once are no rate: a forecast is made only of what lasts.
         let rate = self.rate.min(rate_before).min(arrivals);
-        let mut service = ratio(self.busy, self.departures);
-        if is_saturated(set, share) {
-            // What all workers do at this moment says more than the past.
-            service = service.max(ratio(busy, departures));
-        }
-        expected(f64::from(set.busy), f64::from(waiting), rate, service).ceil() as u32
+        let service = ratio(self.busy, self.departures);
+        // What all workers do at this moment says more of those who are present than the past.
+        let now = if is_saturated(set, share) { service.max(ratio(busy, departures)) } else { service };
+        let (busy, waiting) = (f64::from(set.busy), f64::from(waiting));
+        let present = busy * staying(now) + waiting * (now / HORIZON).min(1.0);
+        // Where nobody has left yet, nothing is known of those who come; the spares are there for them.
+        let (arriving, lasting) =
+            if service.is_finite() { (rate * service * (1.0 - staying(service)), rate * service) } else { (0.0, 0.0) };
+        // A queue is not a rate: once it is served, nobody follows those who were in it.
+        (present + arriving).min(lasting.max(busy + waiting)).max(busy).ceil() as u32
     }
 
     fn remember(&mut self, now: Duration, need: u32) {
@@ -110,14 +114,9 @@ impl Predictor {
     }
 }
 
-/// Workers that `busy` clients in service, `waiting` ones and those that arrive at `rate` need within [`HORIZON`], each for
-/// `service` seconds on average: those in service leave, those who arrive approach rate x service, and those who wait are
-/// to be served by then.
-fn expected(busy: f64, waiting: f64, rate: f64, service: f64) -> f64 {
-    let staying = if service > 0.0 { (-HORIZON / service).exp() } else { 0.0 };
-    let arriving = if service.is_finite() { rate * service * (1.0 - staying) } else { rate * HORIZON };
-    let present = busy * staying + waiting * (service / HORIZON).min(1.0);
-    (present + arriving.min(rate * HORIZON)).max(busy)
+/// The part of those in service, `service` seconds long on average, who are still there at the [`HORIZON`].
+fn staying(service: f64) -> f64 {
+    if service > 0.0 { (-HORIZON / service).exp() } else { 0.0 }
 }
 
 /// Whether all workers that are up are busy.
