@@ -8,7 +8,7 @@ use manifold_sys::signal::Signal;
 
 use crate::generation::Generation;
 use crate::health::{End, Health, Verdict};
-use crate::limits::Model;
+use crate::limits::{Model, SpawnPolicy};
 use crate::messages::Messages;
 use crate::scoreboard::{ServerState, Status};
 use crate::spare::{Census, Full, Order, SetCensus, SpareManager};
@@ -40,11 +40,9 @@ impl Line {
     pub fn start(&mut self, busy_before: u32, system: &mut impl System) {
         let limits = &self.generation.limits;
         let for_busy = busy_before.div_ceil(limits.threads_per_child.max(1));
-        let children = self.spares.start_size(limits).saturating_add(for_busy).min(limits.processes());
+        let children = limits.start_servers.saturating_add(for_busy).min(limits.processes());
         let sets = self.sets();
-        for child in 0..children as usize {
-            self.fork_one(child % sets, system);
-        }
+        let _failed = (0..children as usize).find(|child| !self.fork_one(child % sets, system));
         self.look_at_spares = system.now() + self.spares.next_look();
     }
 
@@ -64,7 +62,8 @@ impl Line {
         if now < self.look_at_spares {
             return;
         }
-        let census = self.census(now);
+        let mut census = self.census(now);
+        self.ask_who_waits(&mut census, system);
         let total = census.total();
         self.health.tick(total.processes > total.starting);
         for order in self.spares.decide(&census, &self.generation.limits) {
@@ -142,9 +141,8 @@ impl Line {
                 if busy {
                     self.messages.seems_busy(children, census);
                 }
-                for _ in 0..children {
-                    self.fork_one(set, system);
-                }
+                // Where one fork fails, the next would fail as well.
+                let _failed = (0..children).find(|_| !self.fork_one(set, system));
             }
             Order::EndOne { set } => self.end_one(set, system),
             Order::Full(full) => self.tell_full(full, system.now()),
@@ -184,6 +182,15 @@ impl Line {
         census
     }
 
+    /// Only the predictive policy wants to know.
+    fn ask_who_waits(&self, census: &mut Census, system: &impl System) {
+        if self.generation.limits.spawn_policy == SpawnPolicy::Predictive {
+            for (set, listeners) in census.sets.iter_mut().zip(&self.generation.listeners) {
+                set.waiting = system.waiting(listeners);
+            }
+        }
+    }
+
     /// What occupies a worker: a connection; in event, where idle ones occupy nobody, a request.
     fn arrivals(&self, slot: usize) -> u64 {
         let board = &self.generation.scoreboard;
@@ -203,20 +210,25 @@ impl Line {
         (0..board.threads()).map(|thread| u32::from(board.worker(slot, thread).status().is_idle())).sum()
     }
 
-    fn fork_one(&mut self, set: usize, system: &mut impl System) {
+    /// Whether a child was made.
+    fn fork_one(&mut self, set: usize, system: &mut impl System) -> bool {
         let board = &self.generation.scoreboard;
         let mut slots = (0..board.servers()).filter(|slot| self.generation.set_of(*slot) == set);
-        let Some(slot) = slots.find(|slot| board.server(*slot).state() == ServerState::Empty) else { return };
+        let Some(slot) = slots.find(|slot| board.server(*slot).state() == ServerState::Empty) else { return false };
         board.server(slot).set_state(ServerState::Starting);
         for thread in 0..board.threads() {
             board.worker(slot, thread).set_status(Status::Starting);
         }
         match system.fork(&self.generation, slot) {
-            Ok(pid) => board.server(slot).occupy(pid, self.generation.number),
+            Ok(pid) => {
+                board.server(slot).occupy(pid, self.generation.number);
+                true
+            }
             Err(error) => {
                 board.clear(slot);
                 self.messages.fork_failed(&error);
                 self.spares.fork_failed();
+                false
             }
         }
     }

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use manifold_sys::listener;
 use manifold_sys::process::{self, Ended};
 use manifold_sys::signal::{self, Signal, Signals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -64,6 +65,9 @@ pub trait System {
     /// # Errors
     /// The error of fork(2).
     fn fork(&mut self, generation: &Generation, slot: usize) -> io::Result<i32>;
+
+    /// Connections that wait to be accepted from any of `listeners`; `None` where the system does not tell.
+    fn waiting(&self, listeners: &[TcpListener]) -> Option<u32>;
 
     /// Sends a signal to a child.
     fn signal(&mut self, pid: i32, signal: Signal);
@@ -143,6 +147,10 @@ impl System for Unix {
 
     fn fork(&mut self, generation: &Generation, slot: usize) -> io::Result<i32> {
         process::spawn_child(|| child::run(&Child { generation, slot }))
+    }
+
+    fn waiting(&self, listeners: &[TcpListener]) -> Option<u32> {
+        listeners.iter().map(|listener| listener::waiting(listener).ok()).sum()
     }
 
     fn signal(&mut self, pid: i32, signal: Signal) {

@@ -139,6 +139,30 @@ pub fn accept(listener: &TcpListener, nonblocking: bool) -> io::Result<(TcpStrea
     Ok((stream, peer))
 }
 
+/// Connections that are complete and wait to be accepted from `listener` (`TCP_INFO`; tcp(7)).
+///
+/// # Errors
+/// The error of getsockopt(2).
+pub fn waiting(listener: &TcpListener) -> io::Result<u32> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `info`, which is as large; it is zeroed, so that every field is
+    // initialised even where an older kernel writes less, and all of its fields are plain numbers.
+    let info = unsafe {
+        let result = libc::getsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        );
+        Errno::result(result)?;
+        info.assume_init()
+    };
+    // Of a listening socket these fields tell the length of its queue and its bound.
+    Ok(info.tcpi_unacked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +210,18 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(inherited(file.into_raw_fd()).is_err());
         assert!(inherited(1 << 20).is_err());
+    }
+
+    #[test]
+    fn those_who_wait_are_counted() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), &OPTIONS).unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+        // The kernel queues a connection when the client's last acknowledgement arrives; on loopback before connect returns.
+        assert_eq!(waiting(&listener).unwrap(), 3);
+        accept(&listener, false).unwrap();
+        assert_eq!(waiting(&listener).unwrap(), 2);
+        drop(clients);
     }
 
     #[test]

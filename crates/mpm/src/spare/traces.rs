@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::limits::{RawLimits, resolve};
+use crate::limits::{Occasion, RawLimits, resolve};
 
 /// Virtual milliseconds from step to step.
 const STEP: u64 = 10;
@@ -97,7 +97,7 @@ impl World<'_> {
             outcome.waited_until = now;
         }
         let second = &mut self.served_by_second[(now / 1000 % 55) as usize];
-        let before = if now % 1000 == 0 { u32::MAX } else { *second };
+        let before = if now.is_multiple_of(1000) { u32::MAX } else { *second };
         *second = before.min(self.leaving.len() as u32);
     }
 
@@ -170,7 +170,7 @@ fn play(limits: &Limits, rules: Rules, load: &[(u64, u64)], seconds: u64) -> Out
 }
 
 fn limits(model: Model) -> Limits {
-    resolve(model, &RawLimits::default(), 2).0
+    resolve(model, &RawLimits::default(), 2, Occasion::Start).0
 }
 
 /// `clients` that come at once after `at` milliseconds and stay for `service`.
