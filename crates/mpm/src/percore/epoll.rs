@@ -14,7 +14,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use super::driver::{Driver, Event, Handle, Readiness, Shots};
 
-/// Events taken in one wait.
+/// Events taken in one wait, and at most as many connections that had their share of an earlier turn go on.
 const EVENTS: usize = 512;
 /// Connections accepted from one listener before other events are looked at.
 const ACCEPTS: usize = 64;
@@ -337,7 +337,8 @@ impl Driver for EpollDriver {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.todo.append(&mut self.next_turn);
+        let begun = self.next_turn.len().min(EVENTS);
+        self.todo.extend(self.next_turn.drain(..begun));
         let timeout = if self.todo.is_empty() { timeout } else { Some(Duration::ZERO) };
         // Rounded up: a deadline that is less than a millisecond away must not be waited for by spinning.
         let timeout = timeout.map_or(EpollTimeout::NONE, |timeout| {

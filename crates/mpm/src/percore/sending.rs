@@ -12,11 +12,11 @@ use crate::blocking::{linger_total, send_some};
 use crate::clock;
 
 /// Bytes of large answers that are sent in a turn, beside the first share of new ones.
-pub(super) const TURN_BYTES: u64 = 8 * 1024 * 1024;
+pub(super) const TURN_BYTES: u64 = 1024 * 1024;
 /// Bytes of a large answer that one connection sends before the others get their turn.
-const SHARE: u64 = 1024 * 1024;
+const SHARE: u64 = 256 * 1024;
 /// Bytes of a large answer that are sent at once when it begins, however much the turn has sent already.
-const FIRST_SHARE: u64 = 64 * 1024;
+const FIRST_SHARE: u64 = 16 * 1024;
 
 impl<D: Driver> Connections<'_, D> {
     /// Lets connections go on that had sent their share.
