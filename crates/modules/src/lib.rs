@@ -8,6 +8,7 @@ pub mod file_cache;
 pub mod log_config;
 pub mod mime;
 mod name_hash;
+pub mod status;
 
 use std::path::PathBuf;
 use std::sync::Arc;
