@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
@@ -60,6 +61,7 @@ fn requests(request: &[u8], expected: Next, rounds: u64, access_logs: Vec<Access
         directory_index: vec!["page.html".to_string()],
         types: Types::built_in(),
         access_logs,
+        status: Arc::default(),
     };
     let mut site = Site::new(manifold_modules::phases(settings));
     site.max_keep_alive_requests = 0;

@@ -18,6 +18,7 @@ use crate::args::Args;
 use crate::directives::{ROWS, RawSite, Tokens};
 use crate::error_log::Levels;
 use crate::loader::Modules;
+use crate::print;
 
 /// `ServerRoot` where nothing says otherwise.
 pub(crate) const SERVER_ROOT: &str = "/etc/manifold";
@@ -55,6 +56,8 @@ struct SiteConfig {
     raw: RawSite,
     types: Types,
     access_logs: Vec<(PathBuf, Format)>,
+    extended_status: bool,
+    see_request_tail: bool,
 }
 
 /// A configuration that was read, with what is to say about it.
@@ -97,6 +100,7 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
         configuration: &configuration,
         findings: &mut findings,
         skip_document_root: args.skip_document_root,
+        wants_status: modules.wants_status(),
     };
     let config = resolver.config(limits, server.value, site.value);
     let is_good = findings.iter().all(|finding| finding.severity != Severity::Error);
@@ -124,6 +128,7 @@ struct Resolver<'a> {
     configuration: &'a Configuration,
     findings: &'a mut Vec<Diagnostic>,
     skip_document_root: bool,
+    wants_status: bool,
 }
 
 impl Resolver<'_> {
@@ -144,7 +149,13 @@ impl Resolver<'_> {
             levels: site.levels.clone(),
             document_root,
             defines: self.configuration.defines.iter().cloned().collect(),
-            site: SiteConfig { types: types?, access_logs: access_logs?, raw: site },
+            site: SiteConfig {
+                types: types?,
+                access_logs: access_logs?,
+                extended_status: server.extended_status.unwrap_or(self.wants_status),
+                see_request_tail: server.see_request_tail,
+                raw: site,
+            },
         })
     }
 
@@ -245,13 +256,19 @@ impl Config {
             })?);
         }
         let raw = &self.site.raw;
+        let status = Arc::default();
         let phases = manifold_modules::phases(Settings {
             document_root: self.document_root.clone(),
             directory_index: raw.directory_index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]),
             types: std::mem::take(&mut self.site.types),
             access_logs,
+            status: Arc::clone(&status),
         });
         let mut site = Site::new(phases);
+        site.status = status;
+        site.built = print::built();
+        site.extended_status = self.site.extended_status;
+        site.see_request_tail = self.site.see_request_tail;
         site.server = server_field(raw.server_tokens.unwrap_or(Tokens::Whole), env!("CARGO_PKG_VERSION"));
         assign(&mut site.timeout, raw.timeout);
         site.read_timeouts = raw.read_timeouts;

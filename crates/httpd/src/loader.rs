@@ -13,14 +13,18 @@ struct BuiltIn {
     file: &'static str,
 }
 
+/// Built in like the others; where it is asked for, `ExtendedStatus` is on.
+const STATUS: &str = "status_module";
+
 /// Modules other than the process models, in Apache's order.
-const BUILT_IN: [BuiltIn; 8] = [
+const BUILT_IN: [BuiltIn; 9] = [
     BuiltIn { identifier: "core_module", file: "core.c" },
     BuiltIn { identifier: "so_module", file: "mod_so.c" },
     BuiltIn { identifier: "http_module", file: "http_core.c" },
     BuiltIn { identifier: "reqtimeout_module", file: "mod_reqtimeout.c" },
     BuiltIn { identifier: "log_config_module", file: "mod_log_config.c" },
     BuiltIn { identifier: "mime_module", file: "mod_mime.c" },
+    BuiltIn { identifier: STATUS, file: "mod_status.c" },
     BuiltIn { identifier: "dir_module", file: "mod_dir.c" },
     BuiltIn { identifier: "unixd_module", file: "mod_unixd.c" },
 ];
@@ -31,17 +35,23 @@ pub(crate) struct Modules {
     /// `-M`, which outweighs the configuration.
     forced: Option<Model>,
     loaded: Option<Model>,
+    status: bool,
 }
 
 impl Modules {
     /// With the model that the command line chooses.
     pub(crate) fn new(forced: Option<Model>) -> Modules {
-        Modules { forced, loaded: None }
+        Modules { forced, ..Modules::default() }
     }
 
     /// The model in use.
     pub(crate) fn model(&self) -> Model {
         self.forced.or(self.loaded).unwrap_or(Model::DEFAULT)
+    }
+
+    /// Whether the configuration asks for the status page's module.
+    pub(crate) fn wants_status(&self) -> bool {
+        self.status
     }
 
     /// `-M`: what is loaded.
@@ -82,6 +92,7 @@ impl Loader for Modules {
             return self.load_model(name, model);
         }
         if BUILT_IN.iter().any(|module| module.identifier == name.value) {
+            self.status |= name.value == STATUS;
             return Ok(());
         }
         let names: Vec<_> = BUILT_IN.iter().map(|module| module.identifier.trim_end_matches("_module")).collect();
@@ -195,7 +206,7 @@ mod tests {
     #[test]
     fn lists_are_apaches() {
         let expected = "Compiled in modules:\n  core.c\n  mod_so.c\n  http_core.c\n  mod_reqtimeout.c\n  mod_log_config.c\n  \
-                        mod_mime.c\n  mod_dir.c\n  mod_unixd.c\n  prefork.c\n  worker.c\n  event.c\n  percore.c\n";
+                        mod_mime.c\n  mod_status.c\n  mod_dir.c\n  mod_unixd.c\n  prefork.c\n  worker.c\n  event.c\n  percore.c\n";
         assert_eq!(list_built_in(), expected);
         let loaded = Modules::new(None).list_loaded();
         assert!(loaded.starts_with("Loaded Modules:\n core_module (static)\n"));

@@ -22,9 +22,13 @@ pub(crate) fn tell(text: &str) {
 
 /// `-v`.
 pub(crate) fn version() -> String {
+    format!("Server version: Manifold/{} (Unix)\nServer built:   {}\n", env!("CARGO_PKG_VERSION"), built())
+}
+
+/// When the program was built.
+pub(crate) fn built() -> String {
     let built = env!("MANIFOLD_BUILT").parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    let built = built.unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    format!("Server version: Manifold/{} (Unix)\nServer built:   {built}\n", env!("CARGO_PKG_VERSION"))
+    built.unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 /// `-V`: how the program was built. Only lines of Apache's that are true here are printed.

@@ -157,6 +157,7 @@ fn plan(args: &Args, folder: &Path) -> Plan {
         directory_index: vec!["index.html".to_owned()],
         types: Types::built_in(),
         access_logs: Vec::new(),
+        status: Arc::default(),
     });
     Plan {
         limits,

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use manifold_engine::phases::Phases;
+use manifold_engine::status::StatusHandle;
 
 use crate::file_cache::FileCache;
 use crate::log_config::AccessLog;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub types: Types,
     /// `CustomLog`, each one opened already.
     pub access_logs: Vec<AccessLog>,
+    /// How the status page learns what the server is doing.
+    pub status: Arc<StatusHandle>,
 }
 
 /// The request phases of a site: every module's hooks, in the order in which they are asked.
@@ -39,6 +42,7 @@ pub fn phases(settings: Settings) -> Phases {
     core::register(&mut phases, settings.document_root, &files);
     dir::register(&mut phases, settings.directory_index, &files);
     mime::register(&mut phases, settings.types);
+    status::register(&mut phases, &settings.status);
     core::register_default_handler(&mut phases);
     for log in settings.access_logs {
         log_config::register(&mut phases, log);

@@ -5,7 +5,7 @@ use std::fs;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
@@ -46,6 +46,7 @@ fn site(access_logs: Vec<AccessLog>) -> Site {
         directory_index: vec!["index.html".to_owned(), "index.htm".to_owned()],
         types: Types::built_in(),
         access_logs,
+        status: Arc::default(),
     }))
 }
 

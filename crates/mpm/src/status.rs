@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use manifold_engine::site::Site;
@@ -272,12 +271,6 @@ fn load_averages() -> Option<[f64; 3]> {
     let mut averages = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let mut next = || averages.next()?;
     Some([next()?, next()?, next()?])
-}
-
-/// Makes a generation's children able to answer for the status page; `older` are the generations that are still alive.
-pub fn install(generation: &Generation, ledger: &Ledger, older: impl IntoIterator<Item = Board>) {
-    let boards = std::iter::once(Board::of(generation)).chain(older).collect();
-    generation.site.status.set(Arc::new(Source::new(ledger.clone(), boards, &generation.site)));
 }
 
 #[cfg(test)]

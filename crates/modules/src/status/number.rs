@@ -112,7 +112,7 @@ mod tests {
         check(1.0e7, "1.e+7");
         check(0.000_12, ".00012");
         check(0.000_012, "1.2e-5");
-        check(999_999.5, "1000000");
+        check(999_999.5, "1.e+6");
         check(-2.5, "-2.5");
         check(f64::INFINITY, "0");
         assert_eq!(general(2.666_666, 3), "2.67");

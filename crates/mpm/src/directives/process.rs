@@ -70,7 +70,7 @@ pub(super) const SEE_REQUEST_TAIL: Row = Directive {
         "SeeRequestTail",
         ArgShape::Flag,
         "Off",
-        "Whether the status page shows the last 63 characters of a long request line instead of the first.",
+        "Whether the status page shows the last 64 bytes of a long request line instead of the first.",
         |server, call| {
             server.see_request_tail = call.flag(0)?;
             Ok(())
