@@ -58,7 +58,7 @@ pub(super) struct Room {
 impl Room {
     /// For so many that are served.
     pub(super) fn of(connections: usize) -> Room {
-        Room { connections, refused: (connections / 8).clamp(1, REFUSED_MAX), silence: SILENCE }
+        Room { connections, refused: (connections / 16).clamp(1, REFUSED_MAX), silence: SILENCE }
     }
 }
 
@@ -74,8 +74,8 @@ pub(super) struct Connections<'a, D> {
     pub(super) queues: Queues,
     pub(super) room: Room,
     pub(super) shedding: Shedding,
-    /// Why accepting failed, until the log was told.
-    pub(super) accept_error: Option<io::Error>,
+    /// Why accepting failed, and with how many connections, until the log was told.
+    pub(super) accept_error: Option<(usize, io::Error)>,
     /// Connections that take up room, and all there are.
     pub(super) served: usize,
     open: usize,

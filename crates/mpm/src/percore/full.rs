@@ -38,22 +38,22 @@ impl<D: Driver> Connections<'_, D> {
 
     /// Makes room where accepting failed for lack of descriptors or memory.
     pub(super) fn make_room(&mut self, error: io::Error) {
+        self.shedding.failed();
+        self.accept_error = Some((self.open(), error));
         for _ in 0..CLOSED_AT_ONCE {
-            if !self.close_longest_idle() {
+            if !self.close_longest_idle() && !self.close_first_refused() {
                 break;
             }
         }
-        self.shedding.failed();
-        self.accept_error = Some(error);
     }
 
     /// Tells the log what was shed.
     pub(super) fn report_shedding(&mut self) {
         let now = clock::turn().now;
         let told = match &self.accept_error {
-            Some(error) => self.shedding.report(
+            Some((open, error)) => self.shedding.report(
                 now,
-                format_args!("accept failed with {} connections ({error})", self.open()),
+                format_args!("accept failed with {open} connections ({error})"),
                 "accepting goes on when one ends; raise the limit of open files",
             ),
             None => self.shedding.report(
@@ -103,15 +103,20 @@ impl<D: Driver> Connections<'_, D> {
         recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT).is_ok_and(|n| n > 0)
     }
 
+    /// Cuts the lingering of the client short that was refused first; `false` where there is none.
+    fn close_first_refused(&mut self) -> bool {
+        let Some(index) = self.queues.first(Queue::Refused) else { return false };
+        self.close(Handle::from_index(index));
+        self.recount(Handle::from_index(index));
+        true
+    }
+
     /// Answers 503 and lets the client read it. Where too many do so at the same time, the first has had its time.
     fn refuse(&mut self, handle: Handle) {
         self.shedding.refuse(&self.driver.descriptor(handle));
         self.child.server().count_refused();
-        if self.queues.length(Queue::Refused) >= self.room.refused
-            && let Some(index) = self.queues.first(Queue::Refused)
-        {
-            self.close(Handle::from_index(index));
-            self.recount(Handle::from_index(index));
+        if self.queues.length(Queue::Refused) >= self.room.refused {
+            self.close_first_refused();
         }
         self.linger(handle, REFUSED_LINGER);
         if matches!(self.slots[handle.index()].state, State::Lingering { .. }) {
