@@ -111,6 +111,23 @@ impl Server {
         }
     }
 
+    /// Gives the server's file another model and other directives; it takes effect when the server is told to reload.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn configure(&self, mpm: Mpm, directives: &str) -> Result<()> {
+        Ok(fs::write(self.dir.path("httpd.conf"), configuration(&self.dir, self.port, mpm, directives))?)
+    }
+
+    /// Waits until the error log says `text` for the `times`th time.
+    ///
+    /// # Errors
+    /// When it does not in time; what it says is in the error.
+    pub fn logged(&self, text: &str, times: usize) -> Result<()> {
+        let said = || (self.words().matches(text).count() >= times).then_some(());
+        until(&format!("'{text}' in the error log, {times} times"), said).with_context(|| self.words())
+    }
+
     /// The parent process.
     pub fn parent(&self) -> Process {
         Process(self.child.id())
