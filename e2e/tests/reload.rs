@@ -67,7 +67,7 @@ fn any_model_follows_any_other_and_every_connection_is_finished() {
     let mut server = Server::start(walk[0], &format!("{}\n{keep}", small(walk[0]))).unwrap();
     for pair in walk.windows(2) {
         let names = (pair[0].name(), pair[1].name());
-        let (mut idle, mut download) = (idle(&server), download(&server));
+        let (idle, mut download) = (idle(&server), download(&server));
         let old = server.children().unwrap();
         server.configure(pair[1], &format!("{}\n{keep}", small(pair[1]))).unwrap();
         reload(&server, pair[1], Signal::SIGUSR1);
