@@ -4,6 +4,8 @@
 //! Times of the day are milliseconds since the Unix epoch. A reader must skip fields that it does not know: new ones may
 //! come without a new [`SCHEMA`].
 
+pub mod holders;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -251,7 +253,7 @@ pub struct Counts {
 }
 
 /// A letter of the scoreboard key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Letter(pub char);
 
 impl Default for Letter {
@@ -261,7 +263,7 @@ impl Default for Letter {
 }
 
 /// What a worker does, in finer steps than the letters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// No such thread.

@@ -24,6 +24,7 @@ mod nonblocking;
 pub mod parent;
 mod percore;
 mod prefork;
+pub mod saturation;
 pub mod scoreboard;
 pub mod server;
 mod shed;

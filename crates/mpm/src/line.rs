@@ -10,12 +10,10 @@ use crate::generation::Generation;
 use crate::health::{End, Health, Verdict};
 use crate::limits::{Model, SpawnPolicy};
 use crate::messages::Messages;
+use crate::saturation::Alarm;
 use crate::scoreboard::{ServerState, Status};
 use crate::spare::{Census, Full, Order, SetCensus, SpareManager};
 use crate::system::System;
-
-/// A server that stays full says so this often.
-const TELL_FULL_AGAIN: Duration = Duration::from_secs(60);
 
 /// A generation with what the parent remembers of its children.
 #[derive(Debug)]
@@ -26,14 +24,16 @@ pub(crate) struct Line {
     health: Health,
     began: Instant,
     look_at_spares: Instant,
-    full_told: Option<(Full, Instant)>,
+    no_workers: Alarm,
+    no_slots: Alarm,
 }
 
 impl Line {
     pub fn new(generation: Generation, now: Instant) -> Line {
         let messages = Messages::of(generation.limits.model);
         let (spares, health) = (SpareManager::default(), Health::default());
-        Line { generation, messages, spares, health, began: now, look_at_spares: now, full_told: None }
+        let (no_workers, no_slots) = (Alarm::default(), Alarm::default());
+        Line { generation, messages, spares, health, began: now, look_at_spares: now, no_workers, no_slots }
     }
 
     /// The first children: `StartServers`, and as many as the connections of the generation before keep busy.
@@ -145,17 +145,30 @@ impl Line {
                 let _failed = (0..children).find(|_| !self.fork_one(set, system));
             }
             Order::EndOne { set } => self.end_one(set, system),
-            Order::Full(full) => self.tell_full(full, system.now()),
+            Order::Full(full) => self.tell_full(full, system),
         }
     }
 
-    /// Not at every look, but again and again while it lasts.
-    fn tell_full(&mut self, full: Full, now: Instant) {
-        let told = self.full_told.is_some_and(|(what, at)| what == full && now < at + TELL_FULL_AGAIN);
-        if !told {
-            self.full_told = Some((full, now));
-            self.messages.full(full);
+    /// Not at every look, but again and again while it lasts; and why.
+    fn tell_full(&mut self, full: Full, system: &impl System) {
+        let now = system.now();
+        match full {
+            Full::Near => self.messages.full(full, None),
+            Full::Slots if self.no_slots.is_due(now) => self.messages.full(full, None),
+            Full::Workers if self.no_workers.is_due(now) => {
+                let waiting = self.generation.listeners.iter().map(|set| system.waiting(set)).sum();
+                let why = system.look(&self.generation).map(|look| look.report(waiting));
+                self.messages.full(full, why.as_deref());
+            }
+            Full::Slots | Full::Workers => {}
         }
+    }
+
+    /// The time for its end is over after `since`, and it is held up.
+    pub fn tell_holders(&self, since: Duration, system: &impl System) {
+        let number = self.generation.number;
+        let holders = system.look(&self.generation).map(|look| look.holders(number)).unwrap_or_default();
+        self.messages.drained_too_long(number, since, &holders);
     }
 
     fn census(&self, now: Instant) -> Census {

@@ -6,17 +6,13 @@ use std::time::Duration;
 use manifold_sys::process::Ended;
 use manifold_sys::signal::Signal;
 
-use crate::generation::Generation;
 use crate::health::Verdict;
 use crate::limits::Model;
 use crate::parent::Restart;
-use crate::scoreboard::ServerState;
 use crate::spare::{Census, Full};
 
 /// Signals that end a child without a word.
 const EXPECTED: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGKILL];
-/// Processes that a message names.
-const HOLDERS_MAX: usize = 16;
 
 /// The messages of one model.
 #[derive(Debug)]
@@ -121,7 +117,8 @@ impl Messages {
         );
     }
 
-    pub fn full(&self, full: Full) {
+    /// The server has not enough; `why`, where that is known.
+    pub fn full(&self, full: Full, why: Option<&str>) {
         let (code, text) = match full {
             Full::Workers => (
                 self.reached_max,
@@ -135,7 +132,8 @@ impl Messages {
                 (self.slots_full, "scoreboard is full, not at MaxRequestWorkers; exiting processes hold its slots")
             }
         };
-        log::error!(target: self.target, "{code}: {text}");
+        let (colon, why) = why.map_or(("", ""), |why| (": ", why));
+        log::error!(target: self.target, "{code}: {text}{colon}{why}");
     }
 
     pub fn fork_failed(&self, error: &io::Error) {
@@ -167,20 +165,11 @@ impl Messages {
     }
 
     /// A generation that was asked to end still has connections.
-    pub fn drained_too_long(&self, generation: &Generation, since: Duration) {
-        let board = &generation.scoreboard;
-        let holders: Vec<String> = (0..board.servers())
-            .map(|slot| board.server(slot))
-            .filter(|server| server.state() != ServerState::Empty)
-            .take(HOLDERS_MAX)
-            .map(|server| format!("pid {} ({} connections)", server.pid(), server.connections().0))
-            .collect();
+    pub fn drained_too_long(&self, number: u64, since: Duration, holders: &str) {
         log::warn!(
             target: self.target,
-            "GracefulShutdownTimeout: generation {} still has connections after {} s, they are closed now; held by {}",
-            generation.number,
+            "GracefulShutdownTimeout: generation {number} still has connections after {} s, they are closed now: {holders}",
             since.as_secs(),
-            holders.join(", ")
         );
     }
 

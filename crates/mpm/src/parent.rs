@@ -195,7 +195,7 @@ impl<S: System> Parent<S> {
             draining.line.remind(&mut self.system);
             let is_over = patience.is_some_and(|patience| now >= draining.since + patience);
             if is_over && draining.hurry.is_none() {
-                draining.line.messages.drained_too_long(&draining.line.generation, now - draining.since);
+                draining.line.tell_holders(now - draining.since, &self.system);
                 draining.hurry = Some(Escalation::begin(now));
             }
         }
@@ -426,7 +426,7 @@ impl<S: System> Parent<S> {
             Phase::Finishing { .. } if all_gone => Some(Ended::Gracefully),
             Phase::Finishing { until } => {
                 if until.is_some_and(|until| now >= until) {
-                    self.current.messages.drained_too_long(&self.current.generation, Duration::ZERO);
+                    self.current.tell_holders(Duration::ZERO, &self.system);
                     self.phase = Phase::Reclaiming { escalation: Escalation::begin(now), ended: Ended::Gracefully };
                 }
                 None

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::child;
 use crate::clock;
 use crate::generation::{Child, Generation};
+use crate::saturation::Look;
 use crate::server::Operator;
 
 /// What the parent was asked to do, by a signal.
@@ -68,6 +69,12 @@ pub trait System {
 
     /// Connections that wait to be accepted from any of `listeners`; `None` where the system does not tell.
     fn waiting(&self, listeners: &[TcpListener]) -> Option<u32>;
+
+    /// What the status page shows and what children weigh, where there is something to look at.
+    fn look(&self, generation: &Generation) -> Option<Look> {
+        let _simulated_children_do_nothing = generation;
+        None
+    }
 
     /// Sends a signal to a child.
     fn signal(&mut self, pid: i32, signal: Signal);
@@ -151,6 +158,10 @@ impl System for Unix {
 
     fn waiting(&self, listeners: &[TcpListener]) -> Option<u32> {
         listeners.iter().map(|listener| listener::waiting(listener).ok()).sum()
+    }
+
+    fn look(&self, generation: &Generation) -> Option<Look> {
+        Look::at(generation, clock::wall())
     }
 
     fn signal(&mut self, pid: i32, signal: Signal) {
