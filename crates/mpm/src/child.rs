@@ -109,6 +109,22 @@ fn raise_descriptor_limit(needed: u64) -> u64 {
     if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft }
 }
 
+/// Whether a call failed because the process, or the system, lacks a resource.
+pub fn lacks_resource(error: &io::Error) -> bool {
+    let error = error.raw_os_error().map(Errno::from_raw);
+    matches!(error, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS))
+}
+
+/// Whether a call failed because the process has as many descriptors as it may.
+pub fn lacks_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EMFILE as i32)
+}
+
+/// Whether accepting failed because the parent has shut the listening socket for good.
+pub fn is_shut(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EINVAL as i32)
+}
+
 /// What a failed accept means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFailure {
@@ -123,14 +139,11 @@ pub enum AcceptFailure {
 impl AcceptFailure {
     /// Sorts the error of an accept.
     pub fn of(error: &io::Error) -> AcceptFailure {
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS) => {
-                log::error!(target: "mpm_common", "AH00052: accept failed, the child ends: {error}");
-                AcceptFailure::Sick
-            }
-            Some(Errno::EINVAL) => AcceptFailure::Closed,
-            _ => AcceptFailure::Passing,
+        if lacks_resource(error) {
+            log::error!(target: "mpm_common", "AH00052: accept failed, the child ends: {error}");
+            return AcceptFailure::Sick;
         }
+        if is_shut(error) { AcceptFailure::Closed } else { AcceptFailure::Passing }
     }
 }
 

@@ -53,6 +53,16 @@ impl Deadline {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// It has passed, whenever it was.
+    pub fn pass(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+
+    /// Tells which of two deadlines comes first: the one with the lower number.
+    pub fn order(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Whether there is a deadline.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

@@ -20,7 +20,6 @@ pub mod limits;
 mod line;
 pub mod listeners;
 mod messages;
-mod nonblocking;
 pub mod parent;
 mod percore;
 mod prefork;

@@ -1,9 +1,10 @@
 //! event's listener: the child's first thread. It accepts, watches every parked connection with one epoll instance, keeps
-//! their deadlines, and queues whatever has work for the workers. It never touches a connection itself.
+//! their deadlines, and queues whatever has work for the workers. It never touches a connection itself, but to turn it away.
 
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,18 +13,18 @@ use manifold_sys::listener::accept;
 use manifold_sys::signal::{Signal, Signals};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
-use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
-use crate::clock;
+use crate::child::{EXIT_SICK, EXIT_WELL, is_shut, lacks_resource};
 use crate::event::Shared;
-use crate::generation::Child;
-use crate::nonblocking::NonblockingTransport;
+use crate::event::room::{Doors, Room};
+use crate::event::slot::Waits;
+use crate::event::transport::Resting;
 
 /// Events taken in one wait.
 const EVENTS: usize = 256;
 /// Connections accepted from one listening socket before parked ones are looked at again.
 const ACCEPTS: usize = 16;
-/// Deadlines are looked at this often: a connection may overstay by as much. Looking costs a nanosecond a slot, so that
-/// neither a queue a timeout value nor a timer wheel is needed.
+/// Deadlines are looked at this often: a connection may overstay by as much. A look costs a nanosecond a slot, 0.1 ms for
+/// 100,000 connections, so that neither a queue a timeout value nor a timer wheel is needed.
 const LOOK_AT_DEADLINES: Duration = Duration::from_millis(100);
 /// While slots wait and none was taken for this long, the awake workers are taken to be stuck.
 const STUCK_AFTER: Duration = Duration::from_millis(1);
@@ -34,15 +35,18 @@ const WAKE: u64 = u64::MAX - 1;
 const LISTENERS: u64 = 1 << 32;
 
 /// The accepting and watching side of a child.
-pub(crate) struct Listener<'a> {
-    listeners: &'a [TcpListener],
+pub(crate) struct Listener<'s, 'a> {
+    shared: &'s Shared<'a>,
     signals: Signals,
-}
-
-/// What changes from turn to turn.
-struct State {
-    accepting: bool,
+    sockets: Vec<Socket<'a>>,
+    room: Room,
+    doors: Doors,
+    /// Closed to answer one more connection when the process has no other descriptor.
+    reserve: Option<OwnedFd>,
     accepted: u64,
+    /// Slots that were never used begin here; those known to be free again.
+    unused: usize,
+    free: Vec<u32>,
     look_at: Instant,
     taken_before: u64,
     last_taken: Instant,
@@ -50,169 +54,257 @@ struct State {
     ready: Vec<u32>,
 }
 
-impl<'a> Listener<'a> {
+/// A listening socket; `shut` once the parent has shut it for good.
+struct Socket<'a> {
+    listener: &'a TcpListener,
+    shut: bool,
+}
+
+impl<'s, 'a> Listener<'s, 'a> {
     /// Prepares the child's sockets and signals.
     ///
     /// # Errors
     /// When the process lacks descriptors.
-    pub fn new(child: &Child<'a>, shared: &Shared<'a>) -> io::Result<Listener<'a>> {
+    pub fn new(shared: &'s Shared<'a>) -> io::Result<Listener<'s, 'a>> {
         let signals = Signals::collect(&[Signal::SIGUSR1])?;
         shared.epoll.add(signals.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
         shared.epoll.add(shared.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE))?;
-        for listener in child.listeners() {
-            listener.set_nonblocking(true)?;
-        }
-        Ok(Listener { listeners: child.listeners(), signals })
+        let sockets = shared.child.listeners().iter().map(|listener| Socket { listener, shut: false }).collect();
+        let now = Instant::now();
+        Ok(Listener {
+            shared,
+            reserve: Some(signals.as_fd().try_clone_to_owned()?),
+            signals,
+            sockets,
+            room: Room::new(&shared.site.server),
+            doors: Doors::Shut,
+            accepted: 0,
+            unused: 0,
+            free: Vec::new(),
+            look_at: now,
+            taken_before: 0,
+            last_taken: now,
+            ready: Vec::with_capacity(EVENTS),
+        })
     }
 
     /// Runs until the child is asked to end and its last connection is gone. `hold` puts a new connection into its slot.
-    pub fn run(
-        &self,
-        child: &Child<'a>,
-        shared: &Shared<'a>,
-        hold: impl Fn(usize, NonblockingTransport<'a>, Conn),
-    ) -> u8 {
-        let enough = child.generation.limits.max_connections_per_child;
+    pub fn run(&mut self, hold: impl Fn(usize, Resting, Conn)) -> u8 {
+        let shared = self.shared;
+        let enough = shared.child.generation.limits.max_connections_per_child;
         let mut events = [EpollEvent::empty(); EVENTS];
-        let ready = Vec::with_capacity(EVENTS);
-        let now = clock::tick().now;
-        let mut state = State { accepting: false, accepted: 0, look_at: now, taken_before: 0, last_taken: now, ready };
-        child.is_running();
+        shared.child.is_running();
+        let mut now = Instant::now();
         loop {
-            if enough > 0 && state.accepted >= enough {
-                shared.draining.store(true, Ordering::Relaxed);
+            if enough > 0 && self.accepted >= enough {
+                self.drain();
             }
-            let open = child.server().connections().0;
-            if shared.draining.load(Ordering::Relaxed) && open == 0 {
-                return EXIT_WELL;
+            if shared.is_draining() {
+                shared.ask_for_end();
+                if shared.open() == 0 && !self.room.has_refused() {
+                    return EXIT_WELL;
+                }
             }
-            if self.set_accepting(shared, &mut state).is_err() {
+            if self.set_doors(now).is_err() {
                 return EXIT_SICK;
             }
-            let count = shared.epoll.wait(&mut events, self.wait_for(shared, open)).unwrap_or(0);
+            let count = shared.epoll.wait(&mut events, self.wait_for()).unwrap_or(0);
+            now = Instant::now();
             for event in &events[..count] {
                 match event.data() {
-                    SIGNALS => self.take_signals(shared),
-                    WAKE => {}
+                    SIGNALS => self.take_signals(),
+                    WAKE => self.room.look_again(),
                     listener @ LISTENERS.. => {
-                        let listener = &self.listeners[(listener - LISTENERS) as usize];
-                        if self.accept_some(listener, child, shared, &mut state, &hold) == AcceptFailure::Sick {
+                        if self.accept_some((listener - LISTENERS) as usize, now, &hold) == Health::Sick {
                             return EXIT_SICK;
                         }
                     }
                     slot => {
                         let hung_up = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
-                        if shared.places[slot as usize].schedule.notify(event.events().intersects(hung_up)) {
-                            state.ready.push(slot as u32);
+                        if shared.places.at(slot as usize).schedule.notify(event.events().intersects(hung_up)) {
+                            self.ready.push(slot as u32);
                         }
                     }
                 }
             }
-            look_at_deadlines(shared, &mut state);
-            if !state.ready.is_empty() {
-                shared.ready.push(&state.ready);
-                state.ready.clear();
+            self.look_at_deadlines(now);
+            if !self.ready.is_empty() {
+                shared.ready.push(&self.ready);
+                self.ready.clear();
             }
-            help_stuck_workers(shared, &mut state);
+            self.help_stuck_workers(now);
         }
     }
 
-    /// Accepts as long as admission allows; a listener that does not accept leaves connections to other children.
-    fn set_accepting(&self, shared: &Shared<'_>, state: &mut State) -> io::Result<()> {
-        let mut accepting = !shared.draining.load(Ordering::Relaxed) && shared.may_accept();
-        if !accepting && !shared.draining.load(Ordering::Relaxed) {
-            // Ask to be woken, then look again: a worker may have made room just before it was asked.
-            shared.wants_room.store(true, Ordering::SeqCst);
-            accepting = shared.may_accept();
+    /// A listener that does not accept leaves connections to other children.
+    fn set_doors(&mut self, now: Instant) -> io::Result<()> {
+        let doors = self.room.doors(self.shared, now);
+        if doors != self.doors {
+            self.shared.child.server().set_accepting(doors == Doors::Open);
         }
-        if accepting == state.accepting {
+        let (watched, watch) = (self.doors != Doors::Shut, doors != Doors::Shut);
+        self.doors = doors;
+        if watched == watch {
             return Ok(());
         }
-        state.accepting = accepting;
-        shared.child.server().set_accepting(accepting);
-        for (index, listener) in self.listeners.iter().enumerate() {
-            if accepting {
+        for (index, socket) in self.sockets.iter().enumerate().filter(|(_, socket)| !socket.shut) {
+            if watch {
                 // One process is woken for a connection, not all of them.
                 let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
-                shared.epoll.add(listener, EpollEvent::new(flags, LISTENERS + index as u64))?;
+                self.shared.epoll.add(socket.listener, EpollEvent::new(flags, LISTENERS + index as u64))?;
             } else {
-                shared.epoll.delete(listener)?;
+                self.shared.epoll.delete(socket.listener)?;
             }
         }
         Ok(())
     }
 
-    fn wait_for(&self, shared: &Shared<'_>, open: u64) -> EpollTimeout {
-        if shared.ready.progress().0 > 0 {
+    fn wait_for(&self) -> EpollTimeout {
+        if !self.ready.is_empty() {
+            EpollTimeout::ZERO
+        } else if self.shared.ready.queued() > 0 {
             EpollTimeout::from(STUCK_AFTER.as_millis() as u8)
-        } else if open > 0 {
+        } else if self.shared.open() > 0 || self.room.has_refused() {
             EpollTimeout::from(LOOK_AT_DEADLINES.as_millis() as u8)
         } else {
             EpollTimeout::NONE
         }
     }
 
-    fn take_signals(&self, shared: &Shared<'_>) {
+    fn take_signals(&mut self) {
         while self.signals.next().is_some() {
-            shared.draining.store(true, Ordering::Relaxed);
+            self.drain();
         }
     }
 
-    fn accept_some(
-        &self,
-        listener: &TcpListener,
-        child: &Child<'a>,
-        shared: &Shared<'a>,
-        state: &mut State,
-        hold: &impl Fn(usize, NonblockingTransport<'a>, Conn),
-    ) -> AcceptFailure {
-        for _ in 0..ACCEPTS {
-            if !shared.may_accept() {
+    /// No more connections are accepted; those there are get one more answer each, with `Connection: close`. Those that
+    /// never sent a byte are not waited for longer than those kept alive.
+    fn drain(&mut self) {
+        let shared = self.shared;
+        if shared.draining.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let by = Instant::now() + shared.site.keep_alive_timeout;
+        for (_, place) in shared.places.made().filter(|(_, place)| place.waits() == Waits::First) {
+            if !place.deadline.has_passed(by) {
+                place.deadline.set(by);
+            }
+        }
+        for worker in 0..shared.child.generation.limits.threads_per_child as usize {
+            shared.child.worker(worker).set_graceful_if_ready();
+        }
+    }
+
+    fn accept_some(&mut self, index: usize, now: Instant, hold: &impl Fn(usize, Resting, Conn)) -> Health {
+        let shared = self.shared;
+        for first in (0..ACCEPTS).map(|n| n == 0) {
+            if self.doors == Doors::Full {
+                // Where a connection has ended meanwhile, the next turn accepts.
+                if !shared.is_full() || first && self.room.make(shared, now, &mut self.ready) {
+                    break;
+                }
+                match accept(self.sockets[index].listener, true) {
+                    Ok((stream, _)) => self.refuse(stream, now),
+                    Err(error) => return self.accept_failed(index, error, now),
+                }
+                continue;
+            }
+            if shared.is_full() || !shared.ready.has_room() {
                 break;
             }
-            let Some(slot) = shared.take_slot() else { break };
-            match accept(listener, true) {
+            let Some(slot) = self.take_slot() else { break };
+            match accept(self.sockets[index].listener, true) {
                 Ok((stream, peer)) => {
-                    state.accepted += 1;
-                    child.worker(0).count_connection();
-                    child.server().add_open(1);
-                    hold(slot, shared.transport(slot, stream), Conn::new(peer));
+                    self.accepted += 1;
+                    shared.child.worker(0).count_connection();
+                    shared.child.server().add_open(1);
+                    hold(slot, Resting::new(stream), Conn::new(peer));
                     // The client has usually sent its request already (TCP_DEFER_ACCEPT): straight to a worker.
-                    if shared.places[slot].schedule.start() {
-                        state.ready.push(slot as u32);
+                    if shared.places.at(slot).schedule.start() {
+                        self.ready.push(slot as u32);
                     }
                 }
                 Err(error) => {
-                    shared.give_back(slot);
-                    return AcceptFailure::of(&error);
+                    self.free.push(slot as u32);
+                    return self.accept_failed(index, error, now);
                 }
             }
         }
-        AcceptFailure::Passing
+        Health::Well
     }
-}
 
-fn look_at_deadlines(shared: &Shared<'_>, state: &mut State) {
-    let now = clock::tick().now;
-    if now < state.look_at {
-        return;
+    fn accept_failed(&mut self, index: usize, error: io::Error, now: Instant) -> Health {
+        let shared = self.shared;
+        if is_shut(&error) {
+            // It would tell so again and again.
+            self.sockets[index].shut = true;
+            let _closed_sockets_are_not_watched = shared.epoll.delete(self.sockets[index].listener);
+            if self.sockets.iter().all(|socket| socket.shut) {
+                self.drain();
+            }
+        } else if lacks_resource(&error) {
+            if shared.open() == 0 {
+                log::error!(target: "mpm_common", "AH00052: accept failed, the child ends: {error}");
+                return Health::Sick;
+            }
+            if !self.room.exhausted(error, shared, now, &mut self.ready) {
+                self.reserve = None;
+                if let Ok((stream, _)) = accept(self.sockets[index].listener, true) {
+                    self.refuse(stream, now);
+                    self.room.let_go_of_refused();
+                }
+                self.reserve = self.signals.as_fd().try_clone_to_owned().ok();
+            }
+        }
+        // Otherwise the connection is gone again, or another child was quicker.
+        Health::Well
     }
-    state.look_at = now + LOOK_AT_DEADLINES;
-    for (slot, place) in shared.places.iter().enumerate() {
-        if place.deadline.has_passed(now) && place.schedule.notify(false) {
-            state.ready.push(slot as u32);
+
+    fn refuse(&mut self, stream: TcpStream, now: Instant) {
+        self.shared.child.worker(0).count_connection();
+        self.room.refuse(stream, now);
+    }
+
+    fn take_slot(&mut self) -> Option<usize> {
+        if self.free.is_empty() {
+            std::mem::swap(&mut self.free, &mut *self.shared.freed.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        if let Some(slot) = self.free.pop() {
+            return Some(slot as usize);
+        }
+        let slot = self.unused;
+        self.unused += usize::from(slot < self.shared.most);
+        (slot < self.shared.most).then_some(slot)
+    }
+
+    fn look_at_deadlines(&mut self, now: Instant) {
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_AT_DEADLINES;
+        for (slot, place) in self.shared.places.made().take(self.unused) {
+            if place.deadline.has_passed(now) && place.schedule.notify(false) {
+                self.ready.push(slot as u32);
+            }
+        }
+        self.room.tend(self.shared, now);
+    }
+
+    /// Where slots wait and none was taken for a while, every awake worker is stuck in a slow call: one more is woken.
+    fn help_stuck_workers(&mut self, now: Instant) {
+        let (queued, taken) = (self.shared.ready.queued(), self.shared.ready.taken());
+        if queued == 0 || taken != self.taken_before {
+            (self.taken_before, self.last_taken) = (taken, now);
+        } else if now.saturating_duration_since(self.last_taken) >= STUCK_AFTER {
+            self.shared.ready.wake_another();
+            self.last_taken = now;
         }
     }
 }
 
-/// Where slots wait and none was taken for a while, every awake worker is stuck in a slow call: one more is woken.
-fn help_stuck_workers(shared: &Shared<'_>, state: &mut State) {
-    let (waiting, taken) = shared.ready.progress();
-    let now = clock::turn().now;
-    if waiting == 0 || taken != state.taken_before {
-        (state.taken_before, state.last_taken) = (taken, now);
-    } else if now.saturating_duration_since(state.last_taken) >= STUCK_AFTER {
-        shared.ready.wake_another();
-        state.last_taken = now;
-    }
+/// Whether the child can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Well,
+    Sick,
 }

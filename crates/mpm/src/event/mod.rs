@@ -7,17 +7,20 @@
 
 mod listener;
 mod ready;
+mod room;
 mod slot;
+mod table;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod workers;
 
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::net::TcpStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use manifold_engine::request::Request;
@@ -26,26 +29,26 @@ use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host, Next, Turn};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::unistd::gettid;
 
-use crate::blocking::linger_total;
-use crate::child::{self, EXIT_SICK, cpus};
+use crate::child::{self, EXIT_SICK, connections_allowed, cpus};
 use crate::clock;
 use crate::event::listener::Listener;
-use crate::event::ready::ReadyQueue;
-use crate::event::slot::{Held, Slot};
+use crate::event::ready::{Admission, ReadyQueue};
+use crate::event::slot::{Held, Place, Slot};
+use crate::event::table::Table;
+use crate::event::transport::{NonblockingTransport, Parking};
+use crate::event::workers::Workers;
 use crate::generation::Child;
 use crate::host::Telling;
-use crate::nonblocking::{NonblockingTransport, Parking};
 use crate::scoreboard::Status;
 
 /// The child's life: workers run what is ready, the listener parks the rest; both end when the last connection is gone.
 pub fn child_main(child: &Child<'_>) -> u8 {
     let Ok(epoll) = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC) else { return EXIT_SICK };
     let Ok(wake) = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK) else { return EXIT_SICK };
-    let slots = slots_needed(child);
-    let places: Vec<Place> = (0..slots).map(|_| Place::default()).collect();
-    let shared = Shared::new(child, &epoll, &wake, &places);
+    let most = connections_allowed(child, "mpm_event");
+    let places = Table::new(most);
+    let shared = Shared::new(child, &epoll, &wake, &places, most);
     run(child, &shared, |io, conn| drive(io, conn, &shared))
 }
 
@@ -69,8 +72,8 @@ fn run<'a, F>(child: &Child<'a>, shared: &Shared<'a>, start: impl Fn(Nonblocking
 where
     F: Future<Output = Finished<'a>> + Send,
 {
-    let Ok(listener) = Listener::new(child, shared) else { return EXIT_SICK };
-    let slots: Vec<Slot<'a, F>> = (0..shared.places.len()).map(|_| Slot::default()).collect();
+    let Ok(mut listener) = Listener::new(shared) else { return EXIT_SICK };
+    let slots: Table<Slot<F>> = Table::new(shared.most);
     let workers = Workers { shared, slots: &slots, start: &start };
     thread::scope(|scope| {
         for index in 0..child.generation.limits.threads_per_child as usize {
@@ -82,26 +85,10 @@ where
                 return EXIT_SICK;
             }
         }
-        let status = listener.run(child, shared, |slot, io, conn| {
-            *slots[slot].held() = Held::Idle(io, conn);
-        });
+        let status = listener.run(|slot, connection, conn| *slots.at(slot).held() = Held::Idle(connection, conn));
         shared.ready.close();
         status
     })
-}
-
-/// Slots of a child: every connection that admission lets in, and as many again that linger.
-fn slots_needed(child: &Child<'_>) -> usize {
-    let limits = &child.generation.limits;
-    let threads = f64::from(limits.threads_per_child);
-    2 * (threads * (1.0 + limits.async_factor)).ceil().clamp(1.0, 1e6) as usize
-}
-
-/// The part of a slot that listener and transports look at.
-#[derive(Debug, Default)]
-pub(crate) struct Place {
-    schedule: slot::Schedule,
-    deadline: clock::Deadline,
 }
 
 /// What listener and workers share.
@@ -111,16 +98,27 @@ pub(crate) struct Shared<'a> {
     telling: Telling,
     epoll: &'a Epoll,
     wake: &'a EventFd,
-    places: &'a [Place],
-    free: Mutex<Vec<u32>>,
-    ready: ReadyQueue,
-    /// The listener has stopped accepting for lack of room and wants to be woken when there is some.
-    wants_room: AtomicBool,
+    places: &'a Table<Place>,
+    /// Connections the process holds at most: `MaxConnections`, or as many as it may have descriptors for.
+    most: usize,
+    /// Slots that became free; the listener takes them all when it has no other.
+    freed: Mutex<Vec<u32>>,
+    ready: ReadyQueue<'a>,
+    /// The listener wants to be woken when a connection ends.
+    wants_end: AtomicBool,
     draining: AtomicBool,
 }
 
 impl<'a> Shared<'a> {
-    fn new(child: &Child<'a>, epoll: &'a Epoll, wake: &'a EventFd, places: &'a [Place]) -> Shared<'a> {
+    fn new(
+        child: &Child<'a>,
+        epoll: &'a Epoll,
+        wake: &'a EventFd,
+        places: &'a Table<Place>,
+        most: usize,
+    ) -> Shared<'a> {
+        let limits = &child.generation.limits;
+        let rule = Admission { threads: limits.threads_per_child as usize, factor: limits.async_factor };
         Shared {
             child: Child { generation: child.generation, slot: child.slot },
             site: &child.generation.site,
@@ -128,51 +126,47 @@ impl<'a> Shared<'a> {
             epoll,
             wake,
             places,
-            free: Mutex::new((0..places.len() as u32).rev().collect()),
-            ready: ReadyQueue::new(places.len(), cpus()),
-            wants_room: AtomicBool::new(false),
+            most,
+            freed: Mutex::default(),
+            ready: ReadyQueue::new(rule, cpus(), wake),
+            wants_end: AtomicBool::new(false),
             draining: AtomicBool::new(false),
         }
     }
 
-    /// A fresh connection for `slot`.
-    fn transport(&self, slot: usize, stream: TcpStream) -> NonblockingTransport<'a> {
-        let deadline = &self.places[slot].deadline;
-        NonblockingTransport::new(stream, Parking { epoll: self.epoll, token: slot as u64, deadline })
+    /// Where the connection of `slot` is parked.
+    fn parking(&self, slot: usize) -> Parking<'a> {
+        Parking { epoll: self.epoll, token: slot as u64, place: self.places.at(slot) }
     }
 
-    fn take_slot(&self) -> Option<usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().map(|slot| slot as usize)
+    /// Connections accepted and not yet closed.
+    fn open(&self) -> usize {
+        self.child.server().counts().open as usize
     }
 
-    fn give_back(&self, slot: usize) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot as u32);
+    fn is_full(&self) -> bool {
+        self.open() >= self.most
     }
 
-    fn may_accept(&self) -> bool {
-        let limits = &self.child.generation.limits;
-        let (open, _, lingering) = self.child.server().connections();
-        let idle = (limits.threads_per_child as usize).saturating_sub(self.ready.awake());
-        let admitted = f64::from(limits.threads_per_child) + limits.async_factor * idle as f64;
-        (open as usize) < self.places.len() && (open.saturating_sub(lingering) as f64) < admitted
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
-    fn wake_listener(&self) {
-        let _full_counter_wakes_as_well = self.wake.write(1);
+    /// The listener will be woken when the next connection ends; then it looks again whether one just did.
+    fn ask_for_end(&self) {
+        self.wants_end.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
     }
 
-    fn closed(&self, slot: usize) {
-        self.places[slot].deadline.clear();
+    /// The connection of a slot is gone. The slot is given back before the connection ceases to count, so that there is a
+    /// slot whenever there is room.
+    fn ended(&self, slot: usize) {
+        self.places.at(slot).deadline.clear();
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner).push(slot as u32);
         self.child.server().add_open(-1);
-        self.give_back(slot);
-    }
-
-    fn offer_room(&self) {
-        if self.wants_room.load(Ordering::Relaxed)
-            && self.may_accept()
-            && self.wants_room.swap(false, Ordering::Relaxed)
-        {
-            self.wake_listener();
+        fence(Ordering::SeqCst);
+        if self.wants_end.load(Ordering::Relaxed) && self.wants_end.swap(false, Ordering::Relaxed) {
+            let _full_counter_wakes_as_well = self.wake.write(1);
         }
     }
 }
@@ -188,7 +182,11 @@ impl Host for Shared<'_> {
     }
 
     fn activity(&self, activity: Activity) {
-        self.child.worker(WORKER.get()).set_status(Status::Doing(activity));
+        let status = match activity {
+            Activity::Ready if self.is_draining() => Status::Graceful,
+            activity => Status::Doing(activity),
+        };
+        self.child.worker(WORKER.get()).set_status(status);
     }
 
     fn reading(&self, conn: &Conn) {
@@ -204,159 +202,6 @@ impl Host for Shared<'_> {
     }
 
     fn draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
-    }
-}
-
-/// The workers of a child.
-struct Workers<'s, 'a, F, S> {
-    shared: &'s Shared<'a>,
-    slots: &'s [Slot<'a, F>],
-    start: &'s S,
-}
-
-impl<'a, F, S> Workers<'_, 'a, F, S>
-where
-    F: Future<Output = Finished<'a>> + Send,
-    S: Fn(NonblockingTransport<'a>, Conn) -> F + Sync,
-{
-    /// A worker thread: take a slot with work, run it until it waits, and again.
-    fn work(&self, index: usize) {
-        WORKER.set(index);
-        self.shared.child.worker(index).set_tid(gettid().as_raw());
-        let (mut enlisted, mut spare) = (false, None);
-        while let Some(slot) = self.shared.ready.pop(&mut enlisted) {
-            let slot = slot as usize;
-            if catch_unwind(AssertUnwindSafe(|| self.run(slot, &mut spare))).is_err() {
-                log::error!(target: "mpm_event", "a worker thread panicked; its connection is lost, the thread goes on");
-                spare = None;
-                self.close(slot);
-            }
-            self.shared.activity(Activity::Ready);
-            self.shared.offer_room();
-        }
-        self.shared.child.worker(index).set_status(Status::Dead);
-    }
-
-    fn run(&self, index: usize, spare: &mut Option<Task<F>>) {
-        let place = &self.shared.places[index];
-        place.schedule.begin();
-        let held = std::mem::take(&mut *self.slots[index].held());
-        if matches!(held, Held::Free) {
-            // A late event of a connection that is gone. The slot may get a new one at this moment: hands off.
-            if !place.schedule.end() {
-                self.shared.ready.push(&[index as u32]);
-            }
-            return;
-        }
-        match self.advance(held, index, spare) {
-            Held::Free => self.close(index),
-            held => {
-                *self.slots[index].held() = held;
-                if !place.schedule.end() {
-                    // Something happened meanwhile: others first, then this slot again.
-                    self.shared.ready.push(&[index as u32]);
-                }
-            }
-        }
-    }
-
-    /// The connection of a slot is over; events that still come for it are nobody's.
-    fn close(&self, index: usize) {
-        let schedule = &self.shared.places[index].schedule;
-        while !schedule.end() {
-            schedule.begin();
-        }
-        self.shared.closed(index);
-    }
-
-    /// Moves a connection on as far as it goes without waiting; `Free` when it is over.
-    fn advance(&self, held: Held<'a, F>, index: usize, spare: &mut Option<Task<F>>) -> Held<'a, F> {
-        match held {
-            Held::Free => Held::Free,
-            Held::Idle(io, conn) => self.wake_up(io, conn, index, spare),
-            Held::Parked(task) => self.poll(task, index, spare),
-            Held::Lingering(mut lingering) => {
-                if lingering.drain() {
-                    self.shared.child.server().add_lingering(-1);
-                    return Held::Free;
-                }
-                Held::Lingering(lingering)
-            }
-        }
-    }
-
-    /// An idle connection has something, or its time is over. The engine is called only when bytes are there.
-    fn wake_up(
-        &self,
-        mut io: NonblockingTransport<'a>,
-        conn: Conn,
-        index: usize,
-        spare: &mut Option<Task<F>>,
-    ) -> Held<'a, F> {
-        match io.receive() {
-            Ok(1..) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.stay_idle(io, conn, index),
-            Ok(0) | Err(_) => return Held::Free,
-        }
-        let mut task = spare.take().unwrap_or_else(|| Box::pin(None));
-        task.set(Some((self.start)(io, conn)));
-        self.poll(task, index, spare)
-    }
-
-    fn stay_idle(&self, mut io: NonblockingTransport<'a>, conn: Conn, index: usize) -> Held<'a, F> {
-        let turn = clock::turn();
-        let deadline = &self.shared.places[index].deadline;
-        if deadline.has_passed(turn.now) {
-            return Held::Free;
-        }
-        if deadline.is_set() {
-            return Held::Idle(io, conn);
-        }
-        // Accepted and silent so far: it has the time of a request head's first byte.
-        match io.park(turn.now + self.shared.site.first_byte_timeout()) {
-            Ok(()) => Held::Idle(io, conn),
-            Err(_) => Held::Free,
-        }
-    }
-
-    fn poll(&self, mut task: Task<F>, index: usize, spare: &mut Option<Task<F>>) -> Held<'a, F> {
-        let future = task.as_mut().as_pin_mut().expect("a task in use holds a future");
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => Held::Parked(task),
-            Poll::Ready(finished) => {
-                task.set(None);
-                *spare = Some(task);
-                self.shared.places[index].deadline.clear();
-                self.finish(finished, index)
-            }
-        }
-    }
-
-    /// The engine has returned: the connection idles, lingers or is closed.
-    fn finish(&self, finished: Finished<'a>, index: usize) -> Held<'a, F> {
-        let Finished { mut io, conn, next } = finished;
-        match next {
-            Ok(Next::KeepAlive) => {
-                let more = io.more_waiting() || self.shared.places[index].schedule.hung_up();
-                if io.park(clock::turn().now + self.shared.site.keep_alive_timeout).is_err() {
-                    return Held::Free;
-                }
-                if more {
-                    // No event will come for what is there already.
-                    self.shared.places[index].schedule.notify(false);
-                }
-                Held::Idle(io, conn)
-            }
-            Ok(Next::Linger) => match io.into_lingering(linger_total(&conn)) {
-                Ok(lingering) => {
-                    self.shared.child.server().add_lingering(1);
-                    self.shared.places[index].schedule.notify(false);
-                    Held::Lingering(lingering)
-                }
-                Err(_) => Held::Free,
-            },
-            Ok(Next::Close) | Err(_) => Held::Free,
-        }
+        self.is_draining()
     }
 }

@@ -1,42 +1,127 @@
 //! A slot: the home of one connection, and the rule by which at most one worker at a time is in it.
+//!
+//! It has two parts. The [`Place`] is what everybody looks at: atomic words. What the connection is made of is [`Held`] while
+//! no worker is in the slot; an idle connection is a socket and what the engine remembers of it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use manifold_engine::serve::Conn;
 
+use crate::clock::Deadline;
 use crate::event::Task;
-use crate::nonblocking::{Lingering, NonblockingTransport};
+use crate::event::transport::{Lingering, Resting};
+use crate::scoreboard::ServerSlot;
 
 /// What a slot holds while no worker is in it.
 #[derive(Default)]
-pub(crate) enum Held<'a, F> {
+pub(crate) enum Held<F> {
     /// No connection.
     #[default]
     Free,
     /// Between requests: no future and no buffer.
-    Idle(NonblockingTransport<'a>, Conn),
+    Idle(Resting, Conn),
     /// In the middle of a request, waiting for the client.
     Parked(Task<F>),
     /// Half-closed.
-    Lingering(Lingering<'a>),
+    Lingering(Lingering),
 }
 
-/// One slot.
-pub(crate) struct Slot<'a, F> {
-    held: Mutex<Held<'a, F>>,
+/// The part of a slot that workers move in and out.
+pub(crate) struct Slot<F> {
+    held: Mutex<Held<F>>,
 }
 
-impl<F> Default for Slot<'_, F> {
+impl<F> Default for Slot<F> {
     fn default() -> Self {
         Slot { held: Mutex::new(Held::Free) }
     }
 }
 
-impl<'a, F> Slot<'a, F> {
+impl<F> Slot<F> {
     /// What the slot holds. Never contended: [`Schedule`] lets one worker in at a time.
-    pub fn held(&self) -> MutexGuard<'_, Held<'a, F>> {
+    pub fn held(&self) -> MutexGuard<'_, Held<F>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a parked connection waits for, as the scoreboard counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Waits {
+    /// It is not parked: a worker is in the slot, or it was just accepted and is queued, or there is none.
+    Not = 0,
+    /// For its first byte.
+    First = 1,
+    /// For its next request.
+    KeepAlive = 2,
+    /// For the rest of a head or body.
+    Input = 3,
+    /// For the client to take more of an answer.
+    Output = 4,
+    /// For the client to close as well.
+    Lingering = 5,
+}
+
+impl Waits {
+    fn of(word: u8) -> Waits {
+        match word {
+            1 => Waits::First,
+            2 => Waits::KeepAlive,
+            3 => Waits::Input,
+            4 => Waits::Output,
+            5 => Waits::Lingering,
+            _ => Waits::Not,
+        }
+    }
+
+    fn add(self, server: &ServerSlot<'_>, n: i64) {
+        match self {
+            Waits::Not => {}
+            Waits::KeepAlive => server.add_keep_alive(n),
+            Waits::First | Waits::Input => server.add_wait_io(n),
+            Waits::Output => server.add_writing(n),
+            Waits::Lingering => server.add_lingering(n),
+        }
+    }
+}
+
+/// The part of a slot that listener, workers and transports look at.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub schedule: Schedule,
+    /// Until when the connection may wait.
+    pub deadline: Deadline,
+    /// What it is counted as.
+    counted: AtomicU8,
+    /// What its transport has last waited for.
+    wanted: AtomicU8,
+}
+
+impl Place {
+    /// The connection waits for something else now, and is counted so. Called by the worker in the slot.
+    pub fn count(&self, waits: Waits, server: &ServerSlot<'_>) {
+        let before = Waits::of(self.counted.load(Ordering::Relaxed));
+        if before != waits {
+            self.counted.store(waits as u8, Ordering::Relaxed);
+            before.add(server, -1);
+            waits.add(server, 1);
+        }
+    }
+
+    /// What the connection waits for, for those who are not in the slot.
+    pub fn waits(&self) -> Waits {
+        Waits::of(self.counted.load(Ordering::Relaxed))
+    }
+
+    /// A transport begins to wait.
+    pub fn want(&self, waits: Waits) {
+        self.wanted.store(waits as u8, Ordering::Relaxed);
+    }
+
+    /// What the transport has last waited for.
+    pub fn wanted(&self) -> Waits {
+        Waits::of(self.wanted.load(Ordering::Relaxed))
     }
 }
 
@@ -81,11 +166,9 @@ impl Schedule {
     /// The slot got a new connection. `true` when the caller has to queue the slot; a late event of the connection before
     /// may have queued it already.
     pub fn start(&self) -> bool {
-        self.0.fetch_and(!HUNG_UP, Ordering::AcqRel);
-        self.notify(false)
+        self.0.swap(SCHEDULED | AGAIN, Ordering::AcqRel) & SCHEDULED == 0
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::child::{EXIT_SICK, EXIT_WELL, connections_allowed};
+use crate::child::{EXIT_SICK, EXIT_WELL, connections_allowed, lacks_resource};
 use crate::clock;
 use crate::generation::Child;
 use crate::host::ThreadHost;
@@ -241,9 +241,4 @@ fn pin_to_core(child: &Child<'_>) -> io::Result<()> {
         sched_setaffinity(itself, &own)?;
     }
     Ok(())
-}
-
-fn lacks_resource(error: &io::Error) -> bool {
-    let error = error.raw_os_error().map(Errno::from_raw);
-    matches!(error, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS))
 }

@@ -165,6 +165,14 @@ impl WorkerSlot<'_> {
         self.store(Self::STATUS, status.to_word());
     }
 
+    /// For a worker that is idle while its process begins to drain; called by another thread. A worker that takes something
+    /// up in that moment is not overruled.
+    pub fn set_graceful_if_ready(&self) {
+        let (ready, graceful) = (Status::Doing(Activity::Ready).to_word(), Status::Graceful.to_word());
+        let word = &self.words[Self::STATUS];
+        let _busy_ones_tell_later = word.compare_exchange(ready, graceful, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Takes the slot for a worker of a process that has just begun: it is ready, and nothing is left of another's request.
     pub fn begin(&self) {
         self.store(Self::REQUESTS_BEFORE, self.requests());

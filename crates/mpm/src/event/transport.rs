@@ -1,5 +1,5 @@
-//! Waiting as being parked: the transport of event. A call that would block
-//! returns `Pending` and notes what it waits for and until when; whoever holds the connection parks it.
+//! Waiting as being parked: the transport of event. A call that would block returns `Pending` and notes what it waits for
+//! and until when; the worker that polled it then leaves the connection in its slot.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
@@ -12,22 +12,70 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use crate::blocking::{LINGER_READ, send_front};
 use crate::buffer::ReadBuffer;
-use crate::clock::{self, Deadline};
+use crate::clock;
+use crate::event::slot::{Place, Waits};
 
-/// Where a connection is parked while it waits: the epoll instance that watches it, and its deadline there.
+/// Bytes that one connection sends or receives before others get their turn, where its client never makes it wait.
+const SHARE: u64 = 1024 * 1024;
+/// Bytes of a lingering client that are dropped before others get their turn.
+const LINGER_SHARE: usize = 256 * 1024;
+
+/// Where a connection is parked while it waits: its place, and the epoll instance that watches it.
 #[derive(Clone, Copy, Debug)]
-pub struct Parking<'a> {
+pub(crate) struct Parking<'a> {
     /// Watches the socket once it had to wait for the first time; edge-triggered, so that no call is needed for later waits.
     pub epoll: &'a Epoll,
     /// Names the connection among the epoll instance's events.
     pub token: u64,
-    /// Until when the connection may wait; looked at by whoever runs the epoll instance.
-    pub deadline: &'a Deadline,
+    pub place: &'a Place,
 }
 
-/// A non-blocking socket, watched edge-triggered: it must be tried until it would block before it is parked.
+impl Parking<'_> {
+    fn wait(&self, stream: &TcpStream, watched: &mut bool, deadline: Instant) -> io::Result<()> {
+        self.place.deadline.set(deadline);
+        if !*watched {
+            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+            self.epoll.add(stream, EpollEvent::new(flags, self.token))?;
+            *watched = true;
+        }
+        Ok(())
+    }
+}
+
+/// An idle connection: a socket and nothing else. It must be tried until it would block before it is parked.
 #[derive(Debug)]
-pub struct NonblockingTransport<'a> {
+pub(crate) struct Resting {
+    stream: TcpStream,
+    /// Whether the epoll instance watches it.
+    watched: bool,
+}
+
+impl Resting {
+    /// A socket that was just accepted and is non-blocking.
+    pub fn new(stream: TcpStream) -> Resting {
+        Resting { stream, watched: false }
+    }
+
+    /// Has the socket watched until `deadline`.
+    ///
+    /// # Errors
+    /// The error of epoll_ctl(2).
+    pub fn park(&mut self, parking: Parking<'_>, deadline: Instant) -> io::Result<()> {
+        parking.wait(&self.stream, &mut self.watched, deadline)
+    }
+
+    /// The transport of its next request.
+    pub fn wake(self, parking: Parking<'_>) -> NonblockingTransport<'_> {
+        let Resting { stream, watched } = self;
+        let (in_buffer, out) = (ReadBuffer::new(), OutQueue::new());
+        let (more_waiting, send_wait, share) = (false, None, SHARE);
+        NonblockingTransport { stream, parking, watched, in_buffer, out, more_waiting, send_wait, share }
+    }
+}
+
+/// A non-blocking socket with the buffers that a request needs.
+#[derive(Debug)]
+pub(crate) struct NonblockingTransport<'a> {
     stream: TcpStream,
     parking: Parking<'a>,
     watched: bool,
@@ -37,28 +85,23 @@ pub struct NonblockingTransport<'a> {
     more_waiting: bool,
     /// While a flush waits: how long the peer may take nothing, and until when it may now.
     send_wait: Option<(Duration, Instant)>,
+    /// Bytes left of the connection's [`SHARE`].
+    share: u64,
 }
 
-impl<'a> NonblockingTransport<'a> {
-    /// Wraps a socket that is non-blocking already.
-    pub fn new(stream: TcpStream, parking: Parking<'a>) -> NonblockingTransport<'a> {
-        let (in_buffer, out) = (ReadBuffer::new(), OutQueue::new());
-        NonblockingTransport { stream, parking, watched: false, in_buffer, out, more_waiting: false, send_wait: None }
-    }
-
+impl NonblockingTransport<'_> {
     /// Whether bytes may be waiting in the socket without an event to tell.
     pub fn more_waiting(&self) -> bool {
         self.more_waiting
     }
 
-    /// Parks an idle connection until `deadline`: it is watched, and gives up all its memory.
-    ///
-    /// # Errors
-    /// The error of epoll_ctl(2).
-    pub fn park(&mut self, deadline: Instant) -> io::Result<()> {
-        self.in_buffer.release();
-        self.out.shrink();
-        self.wait_until(deadline)
+    /// The connection without its buffers, which hold nothing between requests.
+    pub fn rest(self) -> Resting {
+        debug_assert!(
+            self.in_buffer.received().is_empty() && self.out.is_empty(),
+            "an idle connection has nothing to do"
+        );
+        Resting { stream: self.stream, watched: self.watched }
     }
 
     /// One receive: `Ok(0)` is end of file, `WouldBlock` nothing yet.
@@ -87,27 +130,40 @@ impl<'a> NonblockingTransport<'a> {
     ///
     /// # Errors
     /// The socket's or epoll's error; the connection is closed then.
-    pub fn into_lingering(mut self, total: Duration) -> io::Result<Lingering<'a>> {
+    pub fn into_lingering(mut self, total: Duration) -> io::Result<Lingering> {
         self.stream.shutdown(Shutdown::Write)?;
         let now = clock::tick().now;
-        self.wait_until(now + LINGER_READ)?;
-        Ok(Lingering { stream: self.stream, parking: self.parking, give_up: now + total, deadline: now + LINGER_READ })
+        self.parking.wait(&self.stream, &mut self.watched, now + LINGER_READ)?;
+        Ok(Lingering { stream: self.stream, give_up: now + total, deadline: now + LINGER_READ })
     }
 
     /// The peer is waited for until `by`, unless that has passed.
-    fn would_block<T>(&mut self, by: Instant) -> Poll<io::Result<T>> {
-        if clock::tick().now >= by {
+    fn would_block<T>(&mut self, waits: Waits, by: Instant) -> Poll<io::Result<T>> {
+        if clock::turn().now >= by {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        match self.wait_until(by) {
+        self.share = SHARE;
+        self.parking.place.want(waits);
+        match self.parking.wait(&self.stream, &mut self.watched, by) {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
     }
 
+    /// Whether the connection has used up its share. Then its slot is queued again, behind those that wait meanwhile.
+    fn gives_way(&mut self, waits: Waits) -> bool {
+        if self.share > 0 {
+            return false;
+        }
+        self.share = SHARE;
+        self.parking.place.want(waits);
+        self.parking.place.schedule.notify(false);
+        true
+    }
+
     /// `by` at first; whenever the peer took something it has the whole time again.
     fn send_deadline(&mut self, by: Instant, progress: bool) -> Instant {
-        let now = clock::tick().now;
+        let now = clock::turn().now;
         let deadline = match self.send_wait {
             None => by,
             Some((timeout, _)) if progress => now + timeout,
@@ -116,16 +172,6 @@ impl<'a> NonblockingTransport<'a> {
         let timeout = self.send_wait.map_or(by.saturating_duration_since(now), |(timeout, _)| timeout);
         self.send_wait = Some((timeout, deadline));
         deadline
-    }
-
-    fn wait_until(&mut self, deadline: Instant) -> io::Result<()> {
-        self.parking.deadline.set(deadline);
-        if !self.watched {
-            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-            self.parking.epoll.add(&self.stream, EpollEvent::new(flags, self.parking.token))?;
-            self.watched = true;
-        }
-        Ok(())
     }
 }
 
@@ -139,9 +185,16 @@ impl Transport for NonblockingTransport<'_> {
     }
 
     fn poll_fill(&mut self, _: &mut Context<'_>, by: Instant) -> Poll<io::Result<usize>> {
+        if self.gives_way(Waits::Input) {
+            return Poll::Pending;
+        }
         match self.receive() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.would_block(by),
-            result => Poll::Ready(result),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.would_block(Waits::Input, by),
+            Ok(n) => {
+                self.share = self.share.saturating_sub(n as u64);
+                Poll::Ready(Ok(n))
+            }
+            result @ Err(_) => Poll::Ready(result),
         }
     }
 
@@ -155,16 +208,23 @@ impl Transport for NonblockingTransport<'_> {
             match send_front(&self.stream, &self.out) {
                 Ok(sent) => {
                     progress = true;
-                    self.out.advance(sent.unwrap_or(0));
+                    let sent = sent.unwrap_or(0);
+                    self.out.advance(sent);
                     if self.out.is_empty() {
                         self.send_wait = None;
                         return Poll::Ready(Ok(()));
                     }
+                    self.share = self.share.saturating_sub(sent);
+                    if self.gives_way(Waits::Output) {
+                        self.send_deadline(by, true);
+                        return Poll::Pending;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    clock::tick();
                     let by = self.send_deadline(by, progress);
-                    return self.would_block(by);
+                    return self.would_block(Waits::Output, by);
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -174,36 +234,33 @@ impl Transport for NonblockingTransport<'_> {
 
 /// A half-closed connection: what the client still sends is dropped until it closes as well (RFC 9112 section 9.6).
 #[derive(Debug)]
-pub struct Lingering<'a> {
+pub(crate) struct Lingering {
     stream: TcpStream,
-    parking: Parking<'a>,
     give_up: Instant,
     deadline: Instant,
 }
 
-/// Bytes of a lingering client that are dropped; one that sends more after our goodbye is cut off.
-const LINGER_BYTES_MAX: usize = 256 * 1024;
-
-impl Lingering<'_> {
+impl Lingering {
     /// Drops what arrived. `true` when the connection is to be closed now.
-    pub fn drain(&mut self) -> bool {
+    pub fn drain(&mut self, place: &Place) -> bool {
         let now = clock::tick().now;
         if now >= self.deadline {
             return true;
         }
         let mut drop_here = [0; 4096];
-        for _ in 0..LINGER_BYTES_MAX / drop_here.len() {
+        for _ in 0..LINGER_SHARE / drop_here.len() {
             match self.stream.read(&mut drop_here) {
                 Ok(0) => return true,
                 Ok(_) => self.deadline = self.give_up.min(now + LINGER_READ),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.parking.deadline.set(self.deadline);
+                    place.deadline.set(self.deadline);
                     return false;
                 }
                 Err(_) => return true,
             }
         }
-        true
+        place.schedule.notify(false);
+        false
     }
 }
