@@ -33,6 +33,8 @@ struct Setup {
     site: Site,
     limits: Limits,
     room: Room,
+    /// Clients that wait to be accepted when the core begins.
+    waiting: usize,
 }
 
 /// A core that serves until `connections` were accepted and the last is gone.
@@ -41,12 +43,14 @@ struct Server {
     /// The parent's side of the listening socket.
     listener: TcpListener,
     scoreboard: Scoreboard,
+    waiting: Vec<TcpStream>,
     thread: JoinHandle<u8>,
 }
 
 impl Server {
     /// Waits for the core to end.
     fn join(self) -> Totals {
+        drop(self.waiting);
         assert_eq!(self.thread.join().unwrap(), EXIT_WELL);
         assert_eq!(self.scoreboard.server(0).counts(), Counts::default());
         self.scoreboard.totals()
@@ -68,7 +72,8 @@ fn check(connections: u64, change: impl Fn(&mut Setup), test: impl Fn(&Server)) 
 }
 
 fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Server> {
-    const OPTIONS: Options = Options { submissions: 16, completions: 256, buffers: 8, buffer_size: 512 };
+    // So small that everything runs over all the time.
+    const OPTIONS: Options = Options { submissions: 16, completions: 16, buffers: 8, buffer_size: 512 };
     if on == On::Ring
         && let Err(error) = Ring::new(&OPTIONS)
     {
@@ -77,14 +82,15 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Serve
     }
     let (limits, _) = resolve(Model::Percore, &RawLimits::default(), 1, Occasion::Start);
     let room = Room::of(limits.max_connections as usize);
-    let mut setup = Setup { site: Site::new(pages()), limits, room };
+    let mut setup = Setup { site: Site::new(pages()), limits, room, waiting: 0 };
     setup.limits.max_connections_per_child = connections;
     change(&mut setup);
-    let Setup { site, limits, room } = setup;
+    let Setup { site, limits, room, waiting } = setup;
     let scoreboard = Scoreboard::new(1, 1).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let parents = listener.try_clone().unwrap();
+    let waiting = (0..waiting).map(|_| TcpStream::connect(address).unwrap()).collect();
     let generation = Generation {
         number: 1,
         limits,
@@ -104,7 +110,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Serve
         }
     };
     let thread = Builder::new().name(format!("core on {on:?}")).spawn(body).unwrap();
-    Some(Server { address, listener: parents, scoreboard, thread })
+    Some(Server { address, listener: parents, scoreboard, waiting, thread })
 }
 
 /// `/` is a short text, `/large` a file, `/memory` as much memory.
@@ -214,6 +220,39 @@ fn a_core_whose_listener_was_shut_drains() {
         // However many requests it takes until the core has noticed.
         while !ask(&kept, GET).0.contains("Connection: close") {}
         assert_ended(&kept);
+    });
+}
+
+#[test]
+fn connections_that_a_draining_core_was_woken_for_are_served() {
+    let change = |setup: &mut Setup| (setup.limits.max_connections_per_child, setup.waiting) = (1, 20);
+    check(20, change, |server| {
+        for stream in &server.waiting {
+            let (head, _) = ask(stream, GET);
+            assert!(head.contains("Connection: close"), "{head}");
+            assert_ended(stream);
+        }
+    });
+}
+
+#[test]
+fn nobody_is_forgotten_when_many_are_ready_at_the_same_time() {
+    const CLIENTS: usize = 300;
+    const ROUNDS: usize = 5;
+    check(CLIENTS as u64 + 1, unchanged, |server| {
+        let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for round in 0..ROUNDS {
+            for (index, mut client) in clients.iter().enumerate() {
+                client.write_all(GET.repeat(1 + (index + round) % 4).as_bytes()).unwrap();
+            }
+            for (index, client) in clients.iter().enumerate() {
+                let mut left = Vec::new();
+                for _ in 0..1 + (index + round) % 4 {
+                    assert_eq!(read_answer(client, &mut left).1, b"a short text");
+                }
+            }
+        }
+        ask(&server.connect(), GET_CLOSE);
     });
 }
 
