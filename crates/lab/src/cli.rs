@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::experiment::Experiment;
 use crate::reload_test::{self, ReloadArgs};
 use crate::server::Page;
+use crate::slow_test::hold::HoldArgs;
+use crate::slow_test::{self, SlowArgs};
 use crate::target::{TARGETS, Target};
 
 /// Apache's own page, 44 bytes: what every server is asked for unless told otherwise.
@@ -37,6 +39,12 @@ pub enum Do {
     /// Reload a server again and again under load, and count every request it loses
     #[command(after_help = reload_test::EXAMPLES)]
     ReloadTest(ReloadArgs),
+    /// Put many slow clients on a server, and see how long a normal request takes
+    #[command(after_help = slow_test::EXAMPLES)]
+    SlowTest(SlowArgs),
+    /// Become slow clients (used by `slow-test` and `idle-test`)
+    #[command(hide = true)]
+    Hold(HoldArgs),
     /// Write report.html and cells.csv again from a results.json
     Report {
         /// The results.json of an earlier run, or the folder it is in

@@ -27,6 +27,7 @@ mod results;
 mod run;
 mod sampler;
 mod server;
+mod slow_test;
 mod staged;
 mod table;
 mod target;
@@ -58,6 +59,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             Err(sentence) => fail(&sentence, 2),
         },
         Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
+        Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
+        Do::Hold(args) => slow_test::hold::run(args),
         Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("{error:#}"), 1),

@@ -159,7 +159,7 @@ impl Stage {
             "{user}worker_processes {workers};\nworker_rlimit_nofile {files};\ndaemon off;\n\
              pid \"{folder}/nginx.pid\";\nerror_log \"{folder}/error.log\" notice;\n\
              events {{ worker_connections {files}; }}\n\
-             http {{\n{temporary}types {{ text/html html; }}\naccess_log off;\nsendfile on;\n{lines}\
+             http {{\n{temporary}types {{ text/html html; }}\naccess_log off;\n{lines}\
              server {{ {listens}server_name 127.0.0.1; root \"{root}\"; index index.html; }}\n}}\n",
             workers = self.cores.len().max(1),
             files = NGINX_FILES,

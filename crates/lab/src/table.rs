@@ -1,12 +1,17 @@
-//! Tables of plain text: columns as wide as their widest cell, the first to the left and the others to the right.
+//! Tables of plain text: columns as wide as their widest cell, words to the left and numbers to the right.
 
-/// The lines of a table; `rows` beside `head` may be shorter than it.
+/// The lines of a table; rows may be shorter than `head`. A column is one of words if a cell in it begins with a letter.
 pub fn lines(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let is_words = |column: usize| {
+        let mut cells = rows.iter().filter_map(|row| row.get(column));
+        column == 0 || cells.any(|cell| cell.starts_with(char::is_alphabetic))
+    };
+    let words: Vec<bool> = (0..head.len()).map(is_words).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::new();
         for (column, cell) in cells.take(widths.len()).enumerate() {
@@ -14,7 +19,7 @@ pub fn lines(head: &[&str], rows: &[Vec<String>]) -> String {
             if column > 0 {
                 text.push_str("  ");
             }
-            text.push_str(&if column == 0 { format!("{cell}{gap}") } else { format!("{gap}{cell}") });
+            text.push_str(&if words[column] { format!("{cell}{gap}") } else { format!("{gap}{cell}") });
         }
         format!("{}\n", text.trim_end())
     };
@@ -38,5 +43,7 @@ mod tests {
                         long name  12345\n";
         assert_eq!(lines(&["name", "count", "unit"], &rows), expected);
         assert_eq!(lines(&["only"], &[]), "only\n");
+        let rows = [vec!["a".to_owned(), "word".to_owned()], vec!["b".to_owned(), "-".to_owned()]];
+        assert_eq!(lines(&["x", "verdict"], &rows), "x  verdict\na  word\nb  -\n");
     }
 }

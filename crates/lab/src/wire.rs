@@ -15,16 +15,18 @@ pub fn source(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 1 + (index % SOURCES) as u8)
 }
 
-/// Begins a connection to 127.0.0.1 that does not block. `receive_buffer`: bytes, for clients that read slowly.
+/// Begins a connection to 127.0.0.1 that does not block. `small`, for clients that read slowly: bytes of the receive buffer,
+/// and the longest segment the server may send.
 ///
 /// # Errors
 /// The error of the call that failed; one in progress is none.
-pub fn connect(source: Ipv4Addr, port: u16, receive_buffer: Option<usize>) -> Result<OwnedFd, Errno> {
+pub fn connect(source: Ipv4Addr, port: u16, small: Option<(usize, u32)>) -> Result<OwnedFd, Errno> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket = socket::socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
     socket::setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
-    if let Some(bytes) = receive_buffer {
-        socket::setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
+    if let Some((buffer, segment)) = small {
+        socket::setsockopt(&socket, sockopt::RcvBuf, &buffer)?;
+        socket::setsockopt(&socket, sockopt::TcpMaxSeg, &segment)?;
     }
     // Ports are then chosen while connecting, where only the pair of both addresses must be new.
     socket::setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
@@ -65,7 +67,7 @@ mod tests {
     fn a_connection_comes_from_its_source() {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let _socket = connect(source(6), port, Some(4096)).expect("a connection");
+        let _socket = connect(source(6), port, Some((4096, 1448))).expect("a connection");
         let (_, peer) = listener.accept().expect("it comes");
         assert_eq!(peer.ip(), source(6));
     }
