@@ -28,7 +28,7 @@ fn normal_requests_are_answered_under_slow_clients_of_every_kind() {
 #[test]
 fn a_number_beyond_the_descriptors_is_an_error() {
     // The shell's limit is for this program alone.
-    let script = format!("ulimit -n 400; exec {} lab slow-test --clients 450", binary::path().unwrap().display());
+    let script = format!("ulimit -n 400; exec {} lab slow-test --clients 450", binary::manifold().display());
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");

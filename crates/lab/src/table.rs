@@ -39,7 +39,7 @@ mod tests {
         let rows =
             [vec!["a".to_owned(), "1".to_owned(), "µs".to_owned()], vec!["long name".to_owned(), "12345".to_owned()]];
         let expected = "name       count  unit\n\
-                        a              1    µs\n\
+                        a              1  µs\n\
                         long name  12345\n";
         assert_eq!(lines(&["name", "count", "unit"], &rows), expected);
         assert_eq!(lines(&["only"], &[]), "only\n");
