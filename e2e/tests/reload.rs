@@ -246,3 +246,36 @@ fn a_binary_that_does_not_come_up_changes_nothing() {
     assert_eq!(Client::connect(server.port).unwrap().get("/page.html").unwrap().status, 200);
     server.stop().unwrap();
 }
+
+#[test]
+fn corrections_at_a_reload_are_logged_under_apaches_other_numbers() {
+    let level = "LogLevel info\n";
+    let server = Server::start(Mpm::Event, &format!("{level}ServerLimit 0\nCoreDumpDirectory htdocs")).unwrap();
+    server.logged("WARNING: ServerLimit of 0 not allowed, increasing to 1.", 1).unwrap();
+    server.logged("In effect: MPM event, ServerLimit 1, ThreadLimit 64, ", 1).unwrap();
+    let works_in = |folder: &str| {
+        let is_there = |child: &Process| {
+            let cwd = fs::read_link(format!("/proc/{}/cwd", child.0)).unwrap_or_default();
+            cwd.ends_with(folder)
+        };
+        until(&format!("children in {folder}"), || server.children().ok()?.iter().any(is_there).then_some(()))
+    };
+    works_in("htdocs").unwrap();
+    let directives = "ServerLimit 20001\nThreadLimit 200000\nThreadsPerChild 0\nMaxRequestWorkers 30\nMutex default\n";
+    server.configure(Mpm::Event, &format!("{level}{directives}")).unwrap();
+    server.parent().signal(Signal::SIGUSR1).unwrap();
+    server.logged("In effect: MPM event, ServerLimit 20000, ThreadLimit 100000, ThreadsPerChild 1, ", 1).unwrap();
+    for text in [
+        "AH00498: ServerLimit of 20001 exceeds compile-time limit of 20000, decreasing to match",
+        "AH00503: ThreadLimit of 200000 exceeds compile-time limit of 100000, decreasing to match",
+        "AH00510: ThreadsPerChild of 0 not allowed, increasing to 1",
+        "Mutex has no effect here: ",
+    ] {
+        server.logged(text, 1).unwrap();
+    }
+    server.configure(Mpm::Prefork, &format!("{level}MaxRequestWorkers 300")).unwrap();
+    server.parent().signal(Signal::SIGUSR1).unwrap();
+    server
+        .logged("AH00181: MaxRequestWorkers of 300 exceeds ServerLimit value of 256, decreasing to match", 1)
+        .unwrap();
+}

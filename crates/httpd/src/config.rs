@@ -39,7 +39,7 @@ pub(crate) struct Config {
     pub limits: Limits,
     pub listen: ListenPlan,
     pub identity: Option<Identity>,
-    pub thread_stack: Option<usize>,
+    pub core_dump_directory: Option<PathBuf>,
     pub pid_file: PathBuf,
     pub server_root: PathBuf,
     pub error_log: PathBuf,
@@ -139,10 +139,10 @@ impl Resolver<'_> {
         let types = self.types(&site);
         let access_logs = self.access_logs(&site);
         Some(Config {
-            thread_stack: limits.thread_stack,
             limits,
             listen: server.listen_plan(),
             identity: identity?,
+            core_dump_directory: server.core_dump_directory,
             pid_file: server.pid_file.unwrap_or_else(|| root.join(PID_FILE)),
             server_root: root.clone(),
             error_log: site.error_log.as_ref().map_or_else(|| root.join(ERROR_LOG), |path| path.value.clone()),
@@ -287,7 +287,8 @@ impl Config {
     /// What the server is started with, serving `site`.
     pub(crate) fn plan(self, site: Arc<Site>, args: &Args) -> Plan {
         let limits = if args.one_process { self.limits.one_process() } else { self.limits };
-        Plan { limits, site, listen: self.listen, identity: self.identity, thread_stack: self.thread_stack }
+        let Config { listen, identity, core_dump_directory, .. } = self;
+        Plan { limits, site, listen, identity, core_dump_directory }
     }
 }
 

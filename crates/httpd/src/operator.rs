@@ -5,11 +5,11 @@ use std::io::{self, PipeWriter};
 use std::net::TcpListener;
 
 use manifold_config::{Severity, render_line};
-use manifold_mpm::limits::{Occasion, log_findings};
+use manifold_mpm::limits::{self, Occasion};
 use manifold_mpm::server::{Operator, Plan};
 
 use crate::args::Args;
-use crate::config::{Config, load, reason};
+use crate::config::{Config, Loaded, load, reason};
 use crate::error_log::ErrorLog;
 use crate::pid_file::PidFile;
 use crate::print;
@@ -34,24 +34,28 @@ impl Httpd {
     /// Reads the configuration, and says in the log what there is to say about it.
     fn read(&self) -> Result<Config, String> {
         let mut loaded = load(&self.args, Occasion::Reload);
-        let sources = &loaded.configuration.sources;
-        let mut first_error = None;
-        for finding in &loaded.findings {
-            let text = render_line(finding, sources, PROGRAM);
-            match finding.severity {
-                Severity::Error => {
-                    log::error!(target: "core", "{text}");
-                    first_error.get_or_insert(text);
-                }
-                Severity::Warning => log::warn!(target: "core", "{text}"),
-                Severity::Info => log::debug!(target: "core", "{text}"),
-            }
-        }
-        if let Some(config) = &loaded.config {
-            log_findings(config.limits.model, &loaded.numbers);
-        }
-        loaded.config.take().ok_or_else(|| first_error.unwrap_or_default())
+        let config = loaded.config.take();
+        log_findings(&loaded, |_| true);
+        config.ok_or_else(|| {
+            let error = loaded.findings.iter().find(|finding| finding.severity == Severity::Error);
+            error.map_or_else(String::new, |error| render_line(error, &loaded.configuration.sources, PROGRAM))
+        })
     }
+}
+
+/// Writes to the error log what there is to say about a configuration, as far as it is of a severity that `is_due`.
+pub(crate) fn log_findings(loaded: &Loaded, is_due: impl Fn(Severity) -> bool) {
+    for finding in loaded.findings.iter().filter(|finding| is_due(finding.severity)) {
+        let text = render_line(finding, &loaded.configuration.sources, PROGRAM);
+        match finding.severity {
+            Severity::Error => log::error!(target: "core", "{text}"),
+            Severity::Warning => log::warn!(target: "core", "{text}"),
+            Severity::Info => log::debug!(target: "core", "{text}"),
+        }
+    }
+    let is_good = loaded.findings.iter().all(|finding| finding.severity != Severity::Error);
+    let numbers = loaded.numbers.iter().filter(|number| is_good && is_due(number.diagnostic.severity));
+    limits::log_findings(loaded.modules.model(), numbers);
 }
 
 impl Operator for Httpd {

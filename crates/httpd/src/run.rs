@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use crate::args::{Args, Dump, Print, USAGE, Verb};
 use crate::config::{Config, Loaded, load, reason, rows};
 use crate::error_log::ErrorLog;
-use crate::operator::Httpd;
+use crate::operator::{Httpd, log_findings};
 use crate::pid_file::{PidFile, Running, running};
 use crate::successor::{Inheritance, Invocation};
 use crate::{loader, print};
@@ -85,14 +85,14 @@ fn run(args: &Args, words: &[OsString]) -> Result<ExitCode, Failure> {
     let inheritance = Inheritance::take()?;
     match args.verb {
         // However the server was started that this one replaces.
-        _ if inheritance.replaces_a_server() => start(config, args, words, inheritance),
-        None | Some(Verb::Start) => start(config, args, words, inheritance),
+        _ if inheritance.replaces_a_server() => start(config, &loaded, args, words, inheritance),
+        None | Some(Verb::Start) => start(config, &loaded, args, words, inheritance),
         Some(verb) => match running(&config.pid_file)? {
             Running::Yes(pid) => control(verb, pid),
             not_running => {
                 if matches!(verb, Verb::Restart | Verb::Graceful) {
                     print::say(&format!("{PROGRAM} not running, trying to start\n"));
-                    return start(config, args, words, inheritance);
+                    return start(config, &loaded, args, words, inheritance);
                 }
                 let whose = if let Running::Stale(pid) = not_running {
                     format!("pid {pid}?")
@@ -173,7 +173,13 @@ fn control(verb: Verb, pid: i32) -> Result<ExitCode, Failure> {
 }
 
 /// Starts a server. Whatever can fail is done while there is someone to tell: before the terminal is left.
-fn start(mut config: Config, args: &Args, words: &[OsString], inheritance: Inheritance) -> Result<ExitCode, Failure> {
+fn start(
+    mut config: Config,
+    loaded: &Loaded,
+    args: &Args,
+    words: &[OsString],
+    inheritance: Inheritance,
+) -> Result<ExitCode, Failure> {
     let replaces = inheritance.replaces_a_server();
     let stale = match running(&config.pid_file)? {
         Running::Yes(pid) if !replaces => {
@@ -201,6 +207,8 @@ fn start(mut config: Config, args: &Args, words: &[OsString], inheritance: Inher
         daemonise().map_err(|error| Failure(format!("{PROGRAM}: could not leave the terminal: {}", reason(&error))))?;
     }
     error_log.install();
+    // Warnings were shown to whoever starts the server.
+    log_findings(loaded, |severity| severity == Severity::Info);
     if stale {
         let text = "overwritten -- Unclean shutdown of previous Apache run?";
         log::warn!(target: "core", "AH00098: pid file {} {text}", path.display());
@@ -210,6 +218,7 @@ fn start(mut config: Config, args: &Args, words: &[OsString], inheritance: Inher
         pid_file.place().map_err(no_pid_file)?;
     }
     let ended = if args.one_process {
+        log::info!(target: "core", "{in_effect}");
         // The only process has no parent that takes signals.
         leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path).and_then(|()| server.run_single())
     } else {

@@ -164,7 +164,7 @@ fn plan(args: &Args, folder: &Path) -> Plan {
         site: Arc::new(Site::new(phases)),
         listen: ListenPlan { addresses: vec![ListenAddress::At(args.address)], ..ListenPlan::new() },
         identity: owner(folder),
-        thread_stack: None,
+        core_dump_directory: None,
     }
 }
 

@@ -3,12 +3,12 @@
 use std::io;
 use std::thread::Builder;
 
-use manifold_sys::privileges;
 use manifold_sys::signal::{self, Signal};
+use manifold_sys::{privileges, process};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::generation::Child;
+use crate::generation::{Child, Generation};
 use crate::limits::Model;
 use crate::scoreboard::ServerState;
 use crate::{event, percore, prefork, worker};
@@ -50,9 +50,7 @@ pub(crate) fn serve(child: &Child<'_>) -> u8 {
 /// Gives up privileges, and sees to it that the child ends with its parent. Of the signals only TERM ends a child; USR1
 /// asks it to finish (each model collects it in its own way); all others are the parent's business.
 fn settle(child: &Child<'_>) -> io::Result<()> {
-    if let Some(identity) = &child.generation.identity {
-        privileges::drop_to(identity)?;
-    }
+    take_place(child.generation)?;
     signal::on_parent_death(Signal::SIGTERM)?;
     let mut blocked = vec![Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGUSR2];
     if child.generation.limits.model == Model::Prefork {
@@ -64,10 +62,24 @@ fn settle(child: &Child<'_>) -> io::Result<()> {
     signal::block_only(&blocked)
 }
 
+/// Becomes who serves, where that one works.
+pub(crate) fn take_place(generation: &Generation) -> io::Result<()> {
+    if let Some(identity) = &generation.identity {
+        privileges::drop_to(identity)?;
+    }
+    if let Some(folder) = &generation.core_dump_directory
+        && let Err(error) = process::dump_core_in(folder)
+    {
+        // The server serves well without.
+        log::warn!(target: "core", "CoreDumpDirectory {}: {error}; there will be no core dumps", folder.display());
+    }
+    Ok(())
+}
+
 /// A thread of a child in the making, with the stack that `ThreadStackSize` asks for.
 pub fn thread(child: &Child<'_>, name: String) -> Builder {
     let builder = Builder::new().name(name);
-    match child.generation.thread_stack {
+    match child.generation.limits.thread_stack {
         Some(bytes) => builder.stack_size(bytes),
         None => builder,
     }

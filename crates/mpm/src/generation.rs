@@ -1,6 +1,7 @@
 //! A generation: one configuration, one shape and one scoreboard, served by children that are all alike.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ pub struct Generation {
     pub listeners: Vec<Vec<TcpListener>>,
     /// Whom children run as; `None` where the parent is not root.
     pub identity: Option<Identity>,
-    /// Stack of a worker thread in bytes (`ThreadStackSize`); the system's default where `None`.
-    pub thread_stack: Option<usize>,
+    /// Where children work, for their core dumps (`CoreDumpDirectory`); as the parent does where `None`.
+    pub core_dump_directory: Option<PathBuf>,
 }
 
 impl Generation {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use manifold_engine::site::Site;
@@ -31,8 +32,8 @@ pub struct Plan {
     pub listen: ListenPlan,
     /// Whom children run as; `None` where the process is not root.
     pub identity: Option<Identity>,
-    /// Stack of a worker thread in bytes; the system's default where `None`.
-    pub thread_stack: Option<usize>,
+    /// Where children work, for their core dumps; as this process does where `None`.
+    pub core_dump_directory: Option<PathBuf>,
 }
 
 /// Whoever operates the server: knows its configuration, and is told how the server fares.
@@ -105,9 +106,7 @@ impl Server {
     /// # Errors
     /// When the identity cannot be taken up.
     pub fn run_single(self) -> io::Result<Ended> {
-        if let Some(identity) = &self.generation.identity {
-            manifold_sys::privileges::drop_to(identity)?;
-        }
+        child::take_place(&self.generation)?;
         if self.generation.limits.model == Model::Prefork {
             note_on(Signal::SIGUSR1)?;
         }
@@ -130,12 +129,12 @@ pub(crate) fn generation(
     ledger: &Ledger,
     others: Vec<Board>,
 ) -> Result<Generation, StartError> {
-    let Plan { limits, site, identity, thread_stack, .. } = plan;
+    let Plan { limits, site, identity, core_dump_directory, .. } = plan;
     // Processes that end must not keep others from taking their place, so there is room for as many again.
     let servers = limits.server_limit.max(limits.processes().saturating_mul(2)) as usize;
     let scoreboard = Scoreboard::new(servers, limits.threads_per_child as usize).map_err(StartError::Scoreboard)?;
     let listeners = listeners.share(limits.listener_sets as usize).map_err(StartError::Descriptors)?;
-    let generation = Generation { number, limits, site, scoreboard, listeners, identity, thread_stack };
+    let generation = Generation { number, limits, site, scoreboard, listeners, identity, core_dump_directory };
     let boards = [Board::of(&generation)].into_iter().chain(others).collect();
     generation.site.status.set(Arc::new(Source::new(ledger.clone(), boards, &generation.site)));
     Ok(generation)

@@ -4,11 +4,22 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
+
+/// Makes this process write its core dump into `folder`, if the system is set up to write one at all; it does not by itself
+/// once the user was changed. It works there from now on.
+///
+/// # Errors
+/// The error of chdir(2), or of prctl(2).
+pub fn dump_core_in(folder: &Path) -> io::Result<()> {
+    nix::unistd::chdir(folder)?;
+    Ok(nix::sys::prctl::set_dumpable(true)?)
+}
 
 /// Exit status of a child whose body panicked: the one that Apache's children use for a resource shortage is 7, for a
 /// fatal error 15; a panic is neither, so that the parent replaces the child.

@@ -51,7 +51,7 @@ impl Server {
             scoreboard: scoreboard.clone(),
             listeners: vec![vec![listener]],
             identity: None,
-            thread_stack: None,
+            core_dump_directory: None,
         };
         let body = move || child_main(&Child { generation: &generation, slot: 0 });
         let thread = Builder::new().name("a child of event".to_owned()).spawn(body).unwrap();

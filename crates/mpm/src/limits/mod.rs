@@ -257,10 +257,10 @@ pub fn resolve(model: Model, raw: &RawLimits, cores_available: u32, occasion: Oc
     corrections::Resolver::new(model, raw, cores_available.max(1), occasion).resolve()
 }
 
-/// Writes `findings` of a reload to the error log as `model`'s: corrections as warnings, the rest at level info.
+/// Writes `findings` to the error log as `model`'s: corrections as warnings, the rest at level info.
 ///
 /// The new generation's model, `Limits::model`, is the one whose numbers they are about.
-pub fn log_findings(model: Model, findings: &[Finding]) {
+pub fn log_findings<'a>(model: Model, findings: impl IntoIterator<Item = &'a Finding>) {
     let target = match model {
         Model::Prefork => "mpm_prefork",
         Model::Worker => "mpm_worker",

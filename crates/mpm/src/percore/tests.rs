@@ -98,7 +98,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Serve
         scoreboard: scoreboard.clone(),
         listeners: vec![vec![listener]],
         identity: None,
-        thread_stack: None,
+        core_dump_directory: None,
     };
     let body = move || {
         let child = Child { generation: &generation, slot: 0 };
