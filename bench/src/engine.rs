@@ -16,6 +16,7 @@ use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::Site;
 use manifold_engine::transport::Next;
 use manifold_modules::Settings;
+use manifold_modules::location::Locations;
 use manifold_modules::log_config::{AccessLog, COMBINED, Format};
 use manifold_modules::mime::Types;
 
@@ -62,6 +63,7 @@ fn requests(request: &[u8], expected: Next, rounds: u64, access_logs: Vec<Access
         types: Types::built_in(),
         access_logs,
         status: Arc::default(),
+        locations: Locations::default(),
     };
     let mut site = Site::new(manifold_modules::phases(settings));
     site.max_keep_alive_requests = 0;

@@ -158,22 +158,50 @@ const REFUSED: &[&str] = &[
     "ServerTokens loud",
 ];
 
-/// Directives of modules, which real Apache loads from the folder of its modules. One a line, good and bad.
-const OF_MODULES: &[(&str, &[&str])] = &[(
-    "LoadModule reqtimeout_module MODULES/mod_reqtimeout.so",
-    &[
-        "RequestReadTimeout handshake=5 header=20-40,MinRate=500 body=20,MinRate=500",
-        "RequestReadTimeout header=0 body=0,minrate=1",
-        "RequestReadTimeout",
-        "RequestReadTimeout header",
-        "RequestReadTimeout head=1",
-        "RequestReadTimeout body=1 header=1x",
-        "RequestReadTimeout header=10-20",
-        "RequestReadTimeout header=10-20,MinRate=0",
-        "RequestReadTimeout header=10-10,MinRate=5",
-        "RequestReadTimeout header=1--1,MinRate=5",
-    ],
-)];
+/// Directives of modules, which real Apache loads from the folder of its modules, good and bad.
+const OF_MODULES: &[(&str, &[&str])] = &[
+    (
+        "LoadModule reqtimeout_module MODULES/mod_reqtimeout.so",
+        &[
+            "RequestReadTimeout handshake=5 header=20-40,MinRate=500 body=20,MinRate=500",
+            "RequestReadTimeout header=0 body=0,minrate=1",
+            "RequestReadTimeout",
+            "RequestReadTimeout header",
+            "RequestReadTimeout head=1",
+            "RequestReadTimeout body=1 header=1x",
+            "RequestReadTimeout header=10-20",
+            "RequestReadTimeout header=10-20,MinRate=0",
+            "RequestReadTimeout header=10-10,MinRate=5",
+            "RequestReadTimeout header=1--1,MinRate=5",
+        ],
+    ),
+    (
+        "LoadModule authz_core_module MODULES/mod_authz_core.so\nLoadModule authz_host_module MODULES/mod_authz_host.so\n\
+         LoadModule status_module MODULES/mod_status.so",
+        &[
+            // As Debian's mods-available/status.conf has it.
+            "<Location /server-status>\n\tSetHandler server-status\n\tRequire local\n\t#Require ip 192.0.2.0/24\n</Location>\n\
+             ExtendedStatus On\n#SeeRequestTail On\n<IfModule mod_proxy.c>\n\tProxyStatus On\n</IfModule>",
+            "SetHandler none\n<location \"/a b\">\nRequire all GRANTED\n<IfModule core.c>\nSetHandler x\n</IfModule>\n</LOCATION>",
+            "<Location />\nRequire ip 10.1 10.1.0.0/16 10.0.0.0/255.0.0.0 2001:db8::/32\n</Location>",
+            "Require local",
+            "<Location>\n</Location>",
+            "<Location /a /b>\n</Location>",
+            "<Location /a>\nKeepAlive On\n</Location>",
+            "<Location /a>\n<Location /b>\n</Location>\n</Location>",
+            "<Location /a>\nNonsense\n</Location>",
+            "<Location /a>\n</Directory>",
+            "<Location /a>\nRequire\n</Location>",
+            "<Location /a>\nRequire nonsense\n</Location>",
+            "<Location /a>\nRequire all\n</Location>",
+            "<Location /a>\nRequire not local\n</Location>",
+            "<Location /a>\nRequire ip\n</Location>",
+            "<Location /a>\nRequire ip example.org\n</Location>",
+            "<Location /a>\nRequire ip 10.1/16\n</Location>",
+            "<Location /a>\nRequire ip 10.1.0.0/33\n</Location>",
+        ],
+    ),
+];
 
 #[test]
 fn apache_and_manifold_judge_alike() {

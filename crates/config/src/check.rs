@@ -1,6 +1,6 @@
 //! Carries out a configuration: every directive of the tree goes to the module that has its row.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 
 use crate::apache;
@@ -33,19 +33,9 @@ pub fn check(
     elsewhere: &[Elsewhere],
 ) -> Vec<Diagnostic> {
     let rows = modules.iter().flat_map(|module| module.rows()).collect();
-    let walk = Walk { server_root: &configuration.server_root, rows, elsewhere, findings: RefCell::new(Vec::new()) };
-    let mut errors = 0;
-    for node in &configuration.nodes {
-        if let Err(error) = walk.apply(node, modules) {
-            errors += 1;
-            if errors > ERRORS_MAX {
-                let text = format!("There are more than {ERRORS_MAX} errors; further ones are not shown");
-                walk.findings.borrow_mut().push(Diagnostic::error(None, text));
-                break;
-            }
-            walk.findings.borrow_mut().push(error);
-        }
-    }
+    let (findings, errors) = (RefCell::new(Vec::new()), Cell::new(0));
+    let walk = Walk { server_root: &configuration.server_root, rows, elsewhere, findings, errors };
+    walk.all(&configuration.nodes, modules, None);
     walk.findings.into_inner()
 }
 
@@ -54,26 +44,58 @@ struct Walk<'a> {
     rows: Vec<Row>,
     elsewhere: &'a [Elsewhere],
     findings: RefCell<Vec<Diagnostic>>,
+    errors: Cell<usize>,
 }
 
 impl Walk<'_> {
-    fn apply(&self, node: &Node, modules: &mut [&mut dyn Module]) -> Result<(), Diagnostic> {
-        if node.body.is_some() {
-            return Err(self.section(node));
+    /// Carries out what stands outside of sections, or in one. What stands in a section that has an error is not looked at:
+    /// one error is enough.
+    fn all(&self, nodes: &[Node], modules: &mut [&mut dyn Module], section: Option<&'static str>) {
+        for node in nodes {
+            match self.apply(node, modules, section) {
+                Ok(name) => self.all(node.body.as_deref().unwrap_or_default(), modules, Some(name)),
+                Err(error) if self.errors.get() < ERRORS_MAX => {
+                    self.errors.set(self.errors.get() + 1);
+                    self.findings.borrow_mut().push(error);
+                }
+                Err(_) => {
+                    if self.errors.replace(ERRORS_MAX + 1) == ERRORS_MAX {
+                        let text = format!("There are more than {ERRORS_MAX} errors; further ones are not shown");
+                        self.findings.borrow_mut().push(Diagnostic::error(None, text));
+                    }
+                    return;
+                }
+            }
         }
+    }
+
+    /// Carries out a directive, or begins a section; its name as the manual spells it.
+    fn apply(
+        &self,
+        node: &Node,
+        modules: &mut [&mut dyn Module],
+        section: Option<&'static str>,
+    ) -> Result<&'static str, Diagnostic> {
         let name = &node.name.value;
+        let row = self.rows.iter().find(|row| row.name.eq_ignore_ascii_case(name));
+        let Some(row) = row else {
+            return Err(if node.body.is_some() { self.section(node) } else { self.unknown(node) });
+        };
+        misplaced(node, row, section).map_or(Ok(()), Err)?;
         let call = Call {
-            name: "",
+            name: row.name,
             span: node.span,
             name_span: node.name.span,
             args: &node.args,
+            section,
             server_root: self.server_root,
             findings: &self.findings,
         };
-        modules.iter_mut().find_map(|module| module.apply(name, &call)).unwrap_or_else(|| Err(self.unknown(node)))
+        let outcome = modules.iter_mut().find_map(|module| module.apply(row.name, &call));
+        outcome.unwrap_or_else(|| Err(self.unknown(node))).map(|()| row.name)
     }
 
-    /// Sections other than the conditional ones are not built. What stands in them is not looked at: one error is enough.
+    /// A section that has no row.
     fn section(&self, node: &Node) -> Diagnostic {
         let name = &node.name.value;
         if let Some(known) = apache::find(name) {
@@ -102,5 +124,22 @@ impl Walk<'_> {
             Some(nearest) => error.label("unknown").help(format!("did you mean '{nearest}'?")),
             None => error.label("unknown"),
         }
+    }
+}
+
+/// What is wrong with the place where a directive stands, in Apache's words.
+fn misplaced(node: &Node, row: &Row, section: Option<&'static str>) -> Option<Diagnostic> {
+    let error = |message| Some(Diagnostic::error(node.name.span, message).code(SYNTAX_ERROR));
+    let contexts = row.contexts;
+    match section {
+        None if !contexts.server => {
+            let error = error(format!("{} not allowed here", row.name))?;
+            Some(error.help("it belongs into a section such as '<Location /path>'"))
+        }
+        Some(section) if !contexts.directory => {
+            let error = error(format!("{} not allowed in {section}> context", row.name))?;
+            Some(error.help(format!("this version takes it in: {contexts}")))
+        }
+        _ => None,
     }
 }

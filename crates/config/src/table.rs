@@ -30,6 +30,8 @@ impl Contexts {
     pub const GLOBAL: Contexts = Contexts { server: true, virtual_host: false, directory: false, htaccess: false };
     /// Outside of sections and in `<VirtualHost>` (`RSRC_CONF`).
     pub const SERVER: Contexts = Contexts { virtual_host: true, ..Contexts::GLOBAL };
+    /// In `<Directory>`, `<Files>`, `<Location>`, `<If>` and `.htaccess` (`OR_AUTHCFG`).
+    pub const SECTION: Contexts = Contexts { server: false, virtual_host: false, ..Contexts::ANYWHERE };
     /// Everywhere (`OR_ALL`).
     pub const ANYWHERE: Contexts = Contexts { server: true, virtual_host: true, directory: true, htaccess: true };
 }
@@ -185,6 +187,8 @@ pub struct Call<'a> {
     pub name_span: Span,
     /// The words; their number fits the row.
     pub args: &'a [Spanned<String>],
+    /// The section it stands in, such as `<Location`.
+    pub section: Option<&'static str>,
     /// `ServerRoot`, to which paths are relative.
     pub server_root: &'a Path,
     /// Findings that are no errors go here.

@@ -96,7 +96,17 @@ const ROWS: &[Directive<Log>] = &[
         log.push(format!("DocumentRoot {}", call.path(0).display()));
         Ok(())
     }),
+    row("<Location", ArgShape::Take1, note),
+    Directive { contexts: Contexts::SECTION, ..row("Require", ArgShape::Iterate, in_section) },
+    Directive { contexts: Contexts::ANYWHERE, ..row("SetHandler", ArgShape::Take1, in_section) },
 ];
+
+/// Notes the section too.
+fn in_section(log: &mut Log, call: &Call<'_>) -> Result<(), Diagnostic> {
+    note(log, call)?;
+    log.push(format!("  in {}", call.section.unwrap_or("no section")));
+    Ok(())
+}
 
 fn read(main: &str, others: &[(&str, &str)]) -> (Configuration, Log, Vec<Diagnostic>) {
     let main = ("/etc/main.conf", main);
@@ -253,6 +263,72 @@ AH00526: Syntax error on line 3 of /etc/main.conf:
   | ^^^^^^^^^^^^^^^^^^ this section
   |
   = help: remove it, or put it between '<IfDefine !MANIFOLD>' and '</IfDefine>' to keep it for Apache
+",
+    );
+}
+
+#[test]
+fn sections_are_carried_out_with_what_stands_in_them() {
+    sets(
+        "sethandler a\n<location /x>\nRequire all granted\n<IfModule mod_dir.c>\nSetHandler b\n</IfModule>\n</LOCATION>\nKeepAlive on",
+        &[],
+        &[
+            "SetHandler a",
+            "  in no section",
+            "<Location /x",
+            "Require all|granted",
+            "  in <Location",
+            "SetHandler b",
+            "  in <Location",
+            "KeepAlive true",
+        ],
+    );
+}
+
+#[test]
+fn what_stands_in_the_wrong_place_is_shown() {
+    says(
+        "Require all granted\n<Location /x>\nKeepAlive On\n<Location /y>\nNonsense\n</Location>\nSetHandlr x\n</Location>\n<Location>\nNonsense\n</Location>",
+        &[],
+        "
+AH00526: Syntax error on line 1 of /etc/main.conf:
+Require not allowed here
+ --> /etc/main.conf:1:1
+  |
+1 | Require all granted
+  | ^^^^^^^
+  |
+  = help: it belongs into a section such as '<Location /path>'
+AH00526: Syntax error on line 3 of /etc/main.conf:
+KeepAlive not allowed in <Location> context
+ --> /etc/main.conf:3:1
+  |
+3 | KeepAlive On
+  | ^^^^^^^^^
+  |
+  = help: this version takes it in: server config, virtual host
+AH00526: Syntax error on line 4 of /etc/main.conf:
+<Location not allowed in <Location> context
+ --> /etc/main.conf:4:1
+  |
+4 | <Location /y>
+  | ^^^^^^^^^
+  |
+  = help: this version takes it in: server config, virtual host
+AH00526: Syntax error on line 7 of /etc/main.conf:
+Invalid command 'SetHandlr', perhaps misspelled or defined by a module not included in the server configuration
+ --> /etc/main.conf:7:1
+  |
+7 | SetHandlr x
+  | ^^^^^^^^^ unknown
+  |
+  = help: did you mean 'SetHandler'?
+AH00526: Syntax error on line 9 of /etc/main.conf:
+<Location takes one argument, What it is for
+ --> /etc/main.conf:9:1
+  |
+9 | <Location>
+  | ^^^^^^^^^^ nothing follows
 ",
     );
 }

@@ -263,6 +263,7 @@ impl Config {
             types: std::mem::take(&mut self.site.types),
             access_logs,
             status: Arc::clone(&status),
+            locations: raw.locations.resolve(),
         });
         let mut site = Site::new(phases);
         site.status = status;

@@ -8,6 +8,7 @@ use manifold_config::{ArgShape, Call, Contexts, Diagnostic, Directive, Spanned};
 use manifold_engine::reqtimeout::ReadTimeouts;
 
 use crate::error_log::{self, LEVEL_NAMES, Levels};
+use crate::location::{self, RawLocations};
 use crate::{loader, reqtimeout};
 
 /// What the configuration says about the site and its logs; `None` where it says nothing.
@@ -35,6 +36,7 @@ pub(crate) struct RawSite {
     /// `LogFormat` with a nickname: nickname and format.
     pub log_formats: Vec<(String, Spanned<String>)>,
     pub custom_logs: Vec<RawLog>,
+    pub locations: RawLocations,
 }
 
 /// `CustomLog`.
@@ -215,6 +217,33 @@ pub(crate) static ROWS: &[Row] = &[
         "Which messages are kept, for all or as module:level for one.",
         log_level,
     ),
+    core(
+        "<Location",
+        SERVER,
+        ArgShape::RawArgs,
+        "",
+        "What holds for a path of the URL and all that is below it; later sections outweigh earlier ones.",
+        location::open,
+    ),
+    core(
+        "SetHandler",
+        Contexts::ANYWHERE,
+        ArgShape::Take1,
+        "",
+        "The handler that answers, such as server-status; None is the usual one.",
+        location::set_handler,
+    ),
+    Directive {
+        module: "mod_authz_core",
+        ..core(
+            "Require",
+            Contexts::SECTION,
+            ArgShape::RawArgs,
+            "",
+            "Who has access: all granted, all denied, local, or ip and ranges of addresses; of several lines, one has to fit.",
+            location::require,
+        )
+    },
     Directive {
         module: "mod_dir",
         ..core(

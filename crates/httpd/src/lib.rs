@@ -9,6 +9,7 @@ mod config;
 mod directives;
 mod error_log;
 mod loader;
+mod location;
 mod operator;
 mod pid_file;
 mod print;

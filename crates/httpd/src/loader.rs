@@ -17,10 +17,12 @@ struct BuiltIn {
 const STATUS: &str = "status_module";
 
 /// Modules other than the process models, in Apache's order.
-const BUILT_IN: [BuiltIn; 9] = [
+const BUILT_IN: [BuiltIn; 11] = [
     BuiltIn { identifier: "core_module", file: "core.c" },
     BuiltIn { identifier: "so_module", file: "mod_so.c" },
     BuiltIn { identifier: "http_module", file: "http_core.c" },
+    BuiltIn { identifier: "authz_host_module", file: "mod_authz_host.c" },
+    BuiltIn { identifier: "authz_core_module", file: "mod_authz_core.c" },
     BuiltIn { identifier: "reqtimeout_module", file: "mod_reqtimeout.c" },
     BuiltIn { identifier: "log_config_module", file: "mod_log_config.c" },
     BuiltIn { identifier: "mime_module", file: "mod_mime.c" },
@@ -205,7 +207,8 @@ mod tests {
 
     #[test]
     fn lists_are_apaches() {
-        let expected = "Compiled in modules:\n  core.c\n  mod_so.c\n  http_core.c\n  mod_reqtimeout.c\n  mod_log_config.c\n  \
+        let expected = "Compiled in modules:\n  core.c\n  mod_so.c\n  http_core.c\n  mod_authz_host.c\n  mod_authz_core.c\n  \
+                        mod_reqtimeout.c\n  mod_log_config.c\n  \
                         mod_mime.c\n  mod_status.c\n  mod_dir.c\n  mod_unixd.c\n  prefork.c\n  worker.c\n  event.c\n  percore.c\n";
         assert_eq!(list_built_in(), expected);
         let loaded = Modules::new(None).list_loaded();

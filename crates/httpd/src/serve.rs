@@ -10,6 +10,7 @@ use std::sync::Arc;
 use lexopt::{Arg, Parser, ValueExt};
 use manifold_engine::site::Site;
 use manifold_modules::Settings;
+use manifold_modules::location::Locations;
 use manifold_modules::mime::Types;
 use manifold_mpm::generation::{ListenAddress, ListenPlan};
 use manifold_mpm::limits::{Model, Occasion, RawLimits, resolve};
@@ -158,6 +159,7 @@ fn plan(args: &Args, folder: &Path) -> Plan {
         types: Types::built_in(),
         access_logs: Vec::new(),
         status: Arc::default(),
+        locations: Locations::default(),
     });
     Plan {
         limits,

@@ -10,6 +10,7 @@ use manifold_http::{Method, Status};
 use nix::errno::Errno;
 
 use crate::file_cache::FileCache;
+use crate::location::Locations;
 
 /// Adds the module's hooks; `files` is shared with the other modules of the site.
 pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCache>) {
@@ -17,6 +18,17 @@ pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCac
     phases.add(Phase::TranslateName, move |request: &mut Request| translate_name(&root, request));
     let files = Arc::clone(files);
     phases.add(Phase::MapToStorage, move |request: &mut Request| map_to_storage(&files, request));
+}
+
+/// Adds `SetHandler`, where a section has one. It comes before `mod_dir`, which leaves alone what has a handler.
+pub fn register_set_handler(phases: &mut Phases, locations: &Arc<Locations>) {
+    if locations.0.iter().any(|location| location.handler.is_some()) {
+        let locations = Arc::clone(locations);
+        phases.add(Phase::Fixups, move |request: &mut Request| {
+            request.handler = locations.handler(&request.path).cloned();
+            Outcome::Declined
+        });
+    }
 }
 
 /// Adds the handler that is asked after all others.

@@ -6,16 +6,18 @@ use manifold_engine::phases::{Outcome, Phase, Phases};
 use manifold_engine::request::{Found, Request};
 use manifold_http::{Method, Status, write_field};
 
+use crate::authz_core;
 use crate::core::status_of;
 use crate::file_cache::FileCache;
+use crate::location::Locations;
 
 /// Adds the module's hooks; `index` is `DirectoryIndex`, in the order in which names are tried.
-pub fn register(phases: &mut Phases, index: Vec<String>, files: &Arc<FileCache>) {
-    let files = Arc::clone(files);
-    phases.add(Phase::Fixups, move |request: &mut Request| fixup_dir(&index, &files, request));
+pub fn register(phases: &mut Phases, index: Vec<String>, files: &Arc<FileCache>, locations: &Arc<Locations>) {
+    let (files, locations) = (Arc::clone(files), Arc::clone(locations));
+    phases.add(Phase::Fixups, move |request: &mut Request| fixup_dir(&index, &files, &locations, request));
 }
 
-fn fixup_dir(index: &[String], files: &FileCache, request: &mut Request) -> Outcome {
+fn fixup_dir(index: &[String], files: &FileCache, locations: &Locations, request: &mut Request) -> Outcome {
     if !matches!(request.found, Found::Directory) || request.handler.is_some() {
         return Outcome::Declined;
     }
@@ -32,7 +34,7 @@ fn fixup_dir(index: &[String], files: &FileCache, request: &mut Request) -> Outc
         match files.look_up(&request.filename, request.turn) {
             Ok(found @ Found::File(_)) => {
                 request.found = found;
-                return Outcome::Done;
+                return settle(locations, name, request);
             }
             Ok(_) => {}
             Err(error) if status_of(&error) == Status::NOT_FOUND => {}
@@ -51,6 +53,16 @@ fn fixup_dir(index: &[String], files: &FileCache, request: &mut Request) -> Outc
         index.join(",")
     );
     Outcome::Respond(Status::FORBIDDEN)
+}
+
+/// What holds at the index's own path holds for it, whatever path it was asked for by.
+fn settle(locations: &Locations, name: &str, request: &mut Request) -> Outcome {
+    if locations.0.is_empty() {
+        return Outcome::Done;
+    }
+    let path = [&request.path, name.as_bytes()].concat();
+    request.handler = locations.handler(&path).cloned();
+    if authz_core::grants(locations, &path, request) { Outcome::Done } else { Outcome::Respond(Status::FORBIDDEN) }
 }
 
 /// Relative links in an index would lead astray without the slash (`DirectorySlash On`).

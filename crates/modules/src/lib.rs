@@ -2,9 +2,12 @@
 //! nothing of a module is looked up by name while serving.
 #![forbid(unsafe_code)]
 
+pub mod authz_core;
+pub mod authz_host;
 pub mod core;
 pub mod dir;
 pub mod file_cache;
+pub mod location;
 pub mod log_config;
 pub mod mime;
 mod name_hash;
@@ -17,6 +20,7 @@ use manifold_engine::phases::Phases;
 use manifold_engine::status::StatusHandle;
 
 use crate::file_cache::FileCache;
+use crate::location::Locations;
 use crate::log_config::AccessLog;
 use crate::mime::Types;
 
@@ -33,14 +37,19 @@ pub struct Settings {
     pub access_logs: Vec<AccessLog>,
     /// How the status page learns what the server is doing.
     pub status: Arc<StatusHandle>,
+    /// `<Location>` sections.
+    pub locations: Locations,
 }
 
 /// The request phases of a site: every module's hooks, in the order in which they are asked.
 pub fn phases(settings: Settings) -> Phases {
     let mut phases = Phases::new();
     let files = Arc::new(FileCache::default());
+    let locations = Arc::new(settings.locations);
     core::register(&mut phases, settings.document_root, &files);
-    dir::register(&mut phases, settings.directory_index, &files);
+    authz_core::register(&mut phases, &locations);
+    core::register_set_handler(&mut phases, &locations);
+    dir::register(&mut phases, settings.directory_index, &files, &locations);
     mime::register(&mut phases, settings.types);
     status::register(&mut phases, &settings.status);
     core::register_default_handler(&mut phases);

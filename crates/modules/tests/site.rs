@@ -9,8 +9,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
+use manifold_engine::phases::{Outcome, Phase};
+use manifold_engine::request::{Body, Request};
 use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::Site;
+use manifold_modules::authz_core::Provider;
+use manifold_modules::authz_host::Subnet;
+use manifold_modules::location::{Location, Locations};
 use manifold_modules::log_config::{AccessLog, COMBINED, Format};
 use manifold_modules::mime::Types;
 use manifold_modules::{Settings, phases};
@@ -41,19 +46,29 @@ fn answer(request: &str, site: &Site) -> String {
 }
 
 fn site(access_logs: Vec<AccessLog>) -> Site {
-    Site::new(phases(Settings {
+    Site::new(phases(settings(access_logs, Locations::default())))
+}
+
+fn settings(access_logs: Vec<AccessLog>, locations: Locations) -> Settings {
+    Settings {
         document_root: folder().join("site"),
         directory_index: vec!["index.html".to_owned(), "index.htm".to_owned()],
         types: Types::built_in(),
         access_logs,
         status: Arc::default(),
-    }))
+        locations,
+    }
 }
 
 /// Status, `Content-Type` or `Location` where there is one, and the body of a 200.
 #[track_caller]
 fn check(path: &str, expected: &str) {
-    let answer = answer(&format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n"), &site(vec![]));
+    check_on(&site(vec![]), path, expected);
+}
+
+#[track_caller]
+fn check_on(site: &Site, path: &str, expected: &str) {
+    let answer = answer(&format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n"), site);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("-").to_owned();
     let status = head.split(' ').nth(1).unwrap();
@@ -84,6 +99,62 @@ fn files_indexes_redirects_and_what_is_not_there() {
     check("/dir%20with%20space/../../outside", "400");
     check("/./dir%20with%20space//index.htm", "200 text/html second choice");
     check(&format!("/{}", "long".repeat(500)), "403");
+}
+
+/// A section in which `test` is asked, no handler is, or no choice is made.
+fn section(path: &str, handler: Option<Option<&str>>, require: Vec<Provider>) -> Location {
+    Location { path: path.into(), handler: handler.map(|name| name.map(Arc::from)), require }
+}
+
+#[test]
+fn sections_say_who_answers_and_to_whom() {
+    let denied = || vec![Provider::All(false)];
+    // The client of these tests is 192.0.2.7.
+    let range = |range: &str| vec![Provider::Local, Provider::Ip(vec![Subnet::parse(range).unwrap()])];
+    let mut phases = phases(settings(
+        vec![],
+        Locations(vec![
+            section("/handled", Some(Some("test")), vec![]),
+            section("/handled/page.css", Some(None), vec![]),
+            section("/handled/local", None, vec![Provider::Local]),
+            section("/page.css", Some(Some("nobody's")), range("192.0.2.0/24")),
+            section("/noextension", Some(Some("test")), range("192.0.3.0/24")),
+            section("/dir with space", Some(Some("test")), vec![]),
+            section("/dir with space/index.htm", None, denied()),
+            section("/empty", None, denied()),
+            section("/index.html", None, denied()),
+        ]),
+    ));
+    phases.add(Phase::Handler, |request: &mut Request| {
+        if request.handler.as_deref() != Some("test") {
+            return Outcome::Declined;
+        }
+        request.response.body = Body::Bytes(b"handled".to_vec());
+        Outcome::Done
+    });
+    let site = Site::new(phases);
+    let check = |path: &str, expected: &str| check_on(&site, path, expected);
+    for path in ["/handled", "/handled/", "/handled/more?x", "//handled/./more"] {
+        check(path, "200 - handled");
+    }
+    check("/handledx", "404");
+    check("/handled/page.css", "404");
+    check("/handled/local", "403");
+    check("/handled/%6cocal/more", "403");
+    // A handler that there is not leaves the file to the usual one.
+    check("/page.css", "200 text/css css");
+    check("/noextension", "403");
+    // What has a handler is not redirected, and no index is looked for.
+    check("/dir%20with%20space", "200 - handled");
+    check("/dir%20with%20space/", "200 - handled");
+    check("/dir%20with%20space/index.htm", "403");
+    // Access comes before what is there and what is not.
+    check("/empty", "403");
+    check("/empty/none", "403");
+    check("/emptyish", "404");
+    // An index that may not be had by its own name is not to be had by its directory's.
+    check("/index.html", "403");
+    check("/", "403");
 }
 
 #[test]
