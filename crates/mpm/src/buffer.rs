@@ -5,6 +5,8 @@ use std::io::{self, Read};
 
 /// Bytes of a fresh buffer: most request heads fit, so that one receive reads them whole.
 const FRESH: usize = 8 * 1024;
+/// Up to so many bytes are kept in memory of their size while their connection waits for more.
+const SETTLED_MAX: usize = 1024;
 /// A buffer grows up to this many bytes; the engine's limits on heads refuse a request before.
 const GROWN_MAX: usize = 4 * 1024 * 1024;
 /// Buffers a thread keeps for reuse.
@@ -60,23 +62,29 @@ impl ReadBuffer {
     /// Gives the memory back when it holds no bytes: an idle connection has no buffer.
     pub fn release(&mut self) {
         if self.start == self.end && !self.bytes.is_empty() {
-            let bytes = std::mem::take(&mut self.bytes);
+            give_back(std::mem::take(&mut self.bytes));
             (self.start, self.end) = (0, 0);
-            if bytes.len() == FRESH {
-                // At the end of a thread its pool may be gone already; then the memory is simply freed.
-                let _pool_is_gone = POOL.try_with(|pool| {
-                    let mut pool = pool.borrow_mut();
-                    if pool.len() < POOL_MAX {
-                        pool.push(bytes);
-                    }
-                });
-            }
+        }
+    }
+
+    /// Gives up what is not needed while a client is waited for: a slow one has the bytes it has sent and little else.
+    pub fn settle(&mut self) {
+        self.release();
+        if self.bytes.len() == FRESH && self.received().len() <= SETTLED_MAX {
+            let bytes = self.received().to_vec();
+            (self.start, self.end) = (0, bytes.len());
+            give_back(std::mem::replace(&mut self.bytes, bytes));
         }
     }
 
     fn make_room(&mut self) -> io::Result<()> {
-        if self.bytes.is_empty() {
-            self.bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; FRESH]);
+        if self.bytes.len() < FRESH {
+            // None yet, or a settled one.
+            let mut bytes = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; FRESH]);
+            let waiting = self.received();
+            bytes[..waiting.len()].copy_from_slice(waiting);
+            (self.start, self.end) = (0, waiting.len());
+            self.bytes = bytes;
         }
         if self.end < self.bytes.len() {
             return Ok(());
@@ -92,6 +100,19 @@ impl ReadBuffer {
         }
         self.bytes.resize(self.bytes.len() * 2, 0);
         Ok(())
+    }
+}
+
+/// Keeps a buffer for the thread's next connection.
+fn give_back(bytes: Vec<u8>) {
+    if bytes.len() == FRESH {
+        // At the end of a thread its pool may be gone already; then the memory is simply freed.
+        let _pool_is_gone = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.len() < POOL_MAX {
+                pool.push(bytes);
+            }
+        });
     }
 }
 
@@ -114,6 +135,7 @@ mod tests {
         let mut out = Vec::new();
         let mut step = 1;
         while buffer.read_from(&mut source).unwrap().0 > 0 {
+            buffer.settle();
             let take = buffer.received().len().min(step);
             out.extend_from_slice(&buffer.received()[..take]);
             buffer.consume(take);
@@ -121,6 +143,19 @@ mod tests {
         }
         out.extend_from_slice(buffer.received());
         assert_eq!(out, input);
+    }
+
+    #[test]
+    fn bytes_of_a_slow_client_take_their_size() {
+        let mut buffer = ReadBuffer::new();
+        for piece in [&b"GET / HT"[..], b"TP/1.1\r\n"] {
+            let mut source = piece;
+            buffer.read_from(&mut source).unwrap();
+            buffer.consume(1);
+            buffer.settle();
+            assert_eq!(buffer.bytes.capacity(), buffer.received().len());
+        }
+        assert_eq!(buffer.received(), b"T / HTTP/1.1\r\n");
     }
 
     #[test]

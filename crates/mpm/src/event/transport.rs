@@ -143,6 +143,7 @@ impl NonblockingTransport<'_> {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         self.share = SHARE;
+        self.in_buffer.settle();
         self.parking.place.want(waits);
         match self.parking.wait(&self.stream, &mut self.watched, by) {
             Ok(()) => Poll::Pending,
