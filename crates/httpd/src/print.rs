@@ -110,6 +110,7 @@ fn effective(limits: &Limits, listen: &ListenPlan) -> impl Iterator<Item = (&'st
     let buffer = |bytes: Option<usize>| bytes.unwrap_or(0).to_string();
     let of_sockets = [
         ("ListenBacklog", listen.backlog.to_string()),
+        ("ListenTCPDeferAccept", listen.defer_accept.map_or(0, |longest| longest.as_secs()).to_string()),
         ("SendBufferSize", buffer(listen.send_buffer)),
         ("ReceiveBufferSize", buffer(listen.receive_buffer)),
     ];
@@ -157,10 +158,12 @@ mod tests {
                      CorePinning              On\n  MaxConnections           65536\n  \
                      MaxConnectionsPerChild   0\n  GracefulShutdownTimeout  0\n  \
                      listener sets            2\n  ListenBacklog            9\n  \
+                     ListenTCPDeferAccept     30\n  \
                      SendBufferSize           4096\n  ReceiveBufferSize        0\n";
         assert_eq!(effective_table(&limits, &listen), table);
         let line = "In effect: MPM percore, Cores 2, CorePinning On, MaxConnections 65536, MaxConnectionsPerChild 0, \
-                    GracefulShutdownTimeout 0, listener sets 2, ListenBacklog 9, SendBufferSize 4096, ReceiveBufferSize 0";
+                    GracefulShutdownTimeout 0, listener sets 2, ListenBacklog 9, ListenTCPDeferAccept 30, \
+                    SendBufferSize 4096, ReceiveBufferSize 0";
         assert_eq!(effective_line(&limits, &listen), line);
     }
 }
