@@ -6,6 +6,7 @@
 
 mod engine;
 mod http;
+mod scoreboard;
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "get-index-kept-alive", run: engine::get_index },
     Scenario { name: "get-browser-logged", run: engine::get_browser_logged },
     Scenario { name: "not-found-kept-alive", run: engine::not_found },
+    Scenario { name: "scoreboard", run: scoreboard::plain },
+    Scenario { name: "scoreboard-extended", run: scoreboard::extended },
 ];
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ mod ending;
 mod event;
 pub mod generation;
 pub mod health;
-mod host;
+pub mod host;
 pub mod ledger;
 pub mod limits;
 mod line;

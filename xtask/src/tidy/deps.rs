@@ -22,7 +22,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("manifold-load", &["manifold-http", "manifold-sys", "manifold-stats"]),
     ("manifold-lab", &["manifold-load", "manifold-stats"]),
     ("manifold", &["manifold-httpd", "manifold-lab", "manifold-load"]),
-    ("manifold-bench", &["manifold-http", "manifold-config", "manifold-engine", "manifold-modules", "manifold-load"]),
+    (
+        "manifold-bench",
+        &["manifold-mpm", "manifold-http", "manifold-config", "manifold-engine", "manifold-modules", "manifold-load"],
+    ),
     ("e2e", &[]),
     ("xtask", &[]),
 ];
