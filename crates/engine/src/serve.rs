@@ -52,7 +52,7 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
     let mut request = Pooled::take(conn.peer, host.turn());
     loop {
         host.reading(conn);
-        let refused = match read_head(io, site, host, &mut request).await? {
+        let refused = match read_head(io, conn, site, host, &mut request).await? {
             Head::Complete => {
                 host.began(&request);
                 read_body(io, site, host, &request).await?
@@ -100,7 +100,13 @@ enum Head {
 
 /// Reads until a head is complete or known to be bad. A client that sends part of a head and then nothing, or too slowly
 /// (`RequestReadTimeout`), gets 408; one that sends nothing at all is left without a word, as are heads that end in the middle.
-async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &mut Request) -> io::Result<Head> {
+async fn read_head(
+    io: &mut dyn Transport,
+    conn: &Conn,
+    site: &Site,
+    host: &dyn Host,
+    request: &mut Request,
+) -> io::Result<Head> {
     request.head.clear();
     let mut now = request.turn.now;
     loop {
@@ -128,7 +134,11 @@ async fn read_head(io: &mut dyn Transport, site: &Site, host: &dyn Host, request
         };
         match io.fill(now, by).await {
             Ok(0) => return Ok(Head::EndOfFile),
-            Ok(_) => now = host.turn().now,
+            Ok(_) => {
+                now = host.turn().now;
+                // It may be another thread that goes on.
+                host.reading(conn);
+            }
             Err(error) if error.kind() == io::ErrorKind::TimedOut && arrived > 0 => {
                 if site.read_timeouts.header.is_on() {
                     too_slow(request, "header");
@@ -180,9 +190,11 @@ async fn read_body(
         if step.consumed == 0 {
             let now = host.turn().now;
             let by = site.read_timeouts.body.next_byte_by(request.turn.now, arrived, now, site.timeout);
+            host.activity(Activity::ReadingBody);
             match io.fill(now, by).await {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => {}
+                // It may be another thread that goes on.
+                Ok(_) => host.began(request),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     if site.read_timeouts.body.is_on() {
                         too_slow(request, "body");
