@@ -79,15 +79,8 @@ impl Server {
     /// # Errors
     /// When it does not start; its own words are in the error.
     pub fn start(mpm: Mpm, directives: &str) -> Result<Server> {
-        let dir = Scratch::new()?;
-        let port = free_port()?;
-        site::write(&dir.path("htdocs"))?;
-        fs::write(dir.path("httpd.conf"), configuration(&dir, port, mpm, directives))?;
-        Server::run(dir, port, |dir| {
-            let mut command = binary::command(["httpd", "-D", "FOREGROUND", "-f"]);
-            command.arg(dir.path("httpd.conf"));
-            command
-        })
+        let (dir, port) = configured(mpm, directives)?;
+        Server::run(dir, port, foreground)
     }
 
     /// Starts a server by any command that stays in the foreground, and waits until it answers.
@@ -193,6 +186,33 @@ impl Drop for Server {
             let _ = self.child.wait();
         }
     }
+}
+
+/// A folder with the test site and a configuration for it, and the port that it says.
+///
+/// # Errors
+/// Those of the file system, or when there is no free port.
+pub fn configured(mpm: Mpm, directives: &str) -> Result<(Scratch, u16)> {
+    let dir = Scratch::new()?;
+    let port = free_port()?;
+    site::write(&dir.path("htdocs"))?;
+    fs::write(dir.path("httpd.conf"), configuration(&dir, port, mpm, directives))?;
+    Ok((dir, port))
+}
+
+/// The command that serves a folder in the foreground.
+pub fn foreground(dir: &Scratch) -> Command {
+    let mut command = binary::command(["httpd", "-D", "FOREGROUND", "-f"]);
+    command.arg(dir.path("httpd.conf"));
+    command
+}
+
+/// The same command run by a shell, which replaces itself by it after `before`.
+pub fn after(before: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{before}; exec \"$@\""), "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell
 }
 
 /// The configuration of the test site.

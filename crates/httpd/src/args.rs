@@ -137,6 +137,12 @@ impl Args {
         Ok(parsed)
     }
 
+    /// Whether a server that is started like this goes to the background.
+    pub(crate) fn leaves_terminal(&self) -> bool {
+        let starts = !self.test && matches!(self.verb, None | Some(Verb::Start));
+        starts && !self.foreground && !self.one_process
+    }
+
     fn option(&mut self, option: char, parser: &mut Parser) -> Result<(), String> {
         match option {
             'D' => self.define(text(option, parser)?),

@@ -7,6 +7,7 @@ use manifold_config::{Configuration, Diagnostic, Module, Reader, Row, Severity, 
 use manifold_engine::site::Site;
 use manifold_modules::Settings;
 use manifold_modules::log_config::{AccessLog, COMBINED, COMMON, Format};
+use manifold_modules::log_file::Stream;
 use manifold_modules::mime::Types;
 use manifold_mpm::directives::{self, RawServer};
 use manifold_mpm::generation::ListenPlan;
@@ -101,6 +102,7 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
         findings: &mut findings,
         skip_document_root: args.skip_document_root,
         wants_status: modules.wants_status(),
+        leaves_terminal: args.leaves_terminal(),
     };
     let config = resolver.config(limits, server.value, site.value);
     let is_good = findings.iter().all(|finding| finding.severity != Severity::Error);
@@ -129,6 +131,7 @@ struct Resolver<'a> {
     findings: &'a mut Vec<Diagnostic>,
     skip_document_root: bool,
     wants_status: bool,
+    leaves_terminal: bool,
 }
 
 impl Resolver<'_> {
@@ -138,6 +141,7 @@ impl Resolver<'_> {
         let document_root = self.document_root(&site);
         let types = self.types(&site);
         let access_logs = self.access_logs(&site);
+        self.lost_logs(&site);
         Some(Config {
             limits,
             listen: server.listen_plan(),
@@ -216,6 +220,19 @@ impl Resolver<'_> {
             types.add(media_type, extension);
         }
         Some(types)
+    }
+
+    /// Logs to streams that are there only as long as the terminal is.
+    fn lost_logs(&mut self, site: &RawSite) {
+        let logs = site.error_log.iter().chain(site.custom_logs.iter().map(|log| &log.path));
+        for log in logs.filter(|log| self.leaves_terminal && Stream::of(&log.value).is_some()) {
+            let path = log.value.display();
+            let warning =
+                Diagnostic::warning(log.span, format!("{path} is lost: a server in the background has no such stream"));
+            self.findings.push(
+                warning.help("start it with -DFOREGROUND, as service managers and containers do, or name a file"),
+            );
+        }
     }
 
     fn access_logs(&mut self, site: &RawSite) -> Option<Vec<(PathBuf, Format)>> {

@@ -5,7 +5,7 @@
 //! `notice` is what a server says about itself in good health, and `info` is for those who ask for it:
 //! `error!` is error, `warn!` is warn, `info!` is notice, `debug!` is info, `trace!` is debug.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
@@ -13,6 +13,7 @@ use std::sync::{PoisonError, RwLock};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use manifold_modules::log_file;
 
 /// Which records are kept (`LogLevel`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,12 +79,12 @@ pub(crate) struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Opens `path` for appending.
+    /// Opens `path` for appending; a standard stream is duplicated.
     ///
     /// # Errors
-    /// The error of open(2).
+    /// The error of open(2) or dup(2).
     pub(crate) fn open(path: &Path, levels: Levels) -> io::Result<ErrorLog> {
-        Ok(ErrorLog::to(OpenOptions::new().append(true).create(true).open(path)?, levels))
+        Ok(ErrorLog::to(log_file::open(path)?, levels))
     }
 
     /// Writes to standard error.
@@ -91,8 +92,7 @@ impl ErrorLog {
     /// # Errors
     /// When the process has no descriptor left for it.
     pub(crate) fn standard_error(levels: Levels) -> io::Result<ErrorLog> {
-        use std::os::fd::AsFd;
-        Ok(ErrorLog::to(io::stderr().as_fd().try_clone_to_owned()?.into(), levels))
+        ErrorLog::open(Path::new("/dev/stderr"), levels)
     }
 
     fn to(file: File, levels: Levels) -> ErrorLog {

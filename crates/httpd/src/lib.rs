@@ -4,8 +4,10 @@
 //! or tells the one that runs. Everything happens in a process with one thread, which becomes the server's parent.
 #![forbid(unsafe_code)]
 
+mod activation;
 mod args;
 mod config;
+mod control_group;
 mod directives;
 mod error_log;
 mod loader;
@@ -16,6 +18,7 @@ mod print;
 mod reqtimeout;
 mod run;
 mod serve;
+mod service_manager;
 mod successor;
 
 use std::ffi::OsString;

@@ -3,17 +3,21 @@
 use std::ffi::OsString;
 use std::io::{self, PipeWriter};
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use manifold_config::{Severity, render_line};
 use manifold_mpm::limits::{self, Occasion};
-use manifold_mpm::server::{Operator, Plan};
+use manifold_mpm::listeners::Owner;
+use manifold_mpm::server::{Operator, Plan, Pulse};
 
 use crate::args::Args;
 use crate::config::{Config, Loaded, load, reason};
-use crate::error_log::ErrorLog;
+use crate::control_group::ControlGroup;
+use crate::error_log::{self, ErrorLog};
 use crate::pid_file::PidFile;
 use crate::print;
 use crate::run::PROGRAM;
+use crate::service_manager::ServiceManager;
 use crate::successor::{Invocation, Ready};
 
 /// The operator of a server that was started as `args` say.
@@ -22,12 +26,38 @@ pub(crate) struct Httpd {
     pub args: Args,
     /// The words of the command line, for the log.
     pub words: Vec<OsString>,
-    /// The numbers in effect, for the log.
-    pub in_effect: String,
+    pub in_effect: InEffect,
     pub invocation: Invocation,
     pub pid_file: PidFile,
+    pub manager: ServiceManager,
     /// A server that this one replaces.
     pub predecessor: Option<Ready>,
+}
+
+/// What the log is told of the configuration that came into force.
+#[derive(Debug)]
+pub(crate) struct InEffect {
+    /// All numbers, in one line.
+    numbers: String,
+    /// What they need and will not get.
+    complaint: Option<String>,
+}
+
+impl InEffect {
+    /// That of a plan, under the limits of the control group at this moment.
+    pub(crate) fn of(plan: &Plan) -> InEffect {
+        let group = ControlGroup::current();
+        let numbers = print::effective_line(&plan.limits, &plan.listen, group);
+        InEffect { numbers, complaint: group.complaint(&plan.limits) }
+    }
+
+    /// Tells the log.
+    pub(crate) fn log(&self) {
+        log::info!(target: "core", "{}", self.numbers);
+        if let Some(complaint) = &self.complaint {
+            log::warn!(target: "core", "{complaint}");
+        }
+    }
 }
 
 impl Httpd {
@@ -60,6 +90,7 @@ pub(crate) fn log_findings(loaded: &Loaded, is_due: impl Fn(Severity) -> bool) {
 
 impl Operator for Httpd {
     fn reload(&mut self) -> Result<Plan, String> {
+        self.manager.reloading();
         let mut config = self.read()?;
         let error_log = ErrorLog::open(&config.error_log, config.levels.clone())
             .map_err(|error| format!("AH00091: could not open {}: {}", config.error_log.display(), reason(&error)))?;
@@ -69,35 +100,53 @@ impl Operator for Httpd {
         let site = config.site()?;
         error_log.install();
         let plan = config.plan(site, &self.args);
-        self.in_effect = print::effective_line(&plan.limits, &plan.listen);
+        self.in_effect = InEffect::of(&plan);
         Ok(plan)
     }
 
     fn in_force(&mut self) {
         let command: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
         log::info!(target: "core", "AH00094: Command line: '{PROGRAM} {}'", command.join(" "));
-        log::info!(target: "core", "{}", self.in_effect);
+        self.in_effect.log();
         if let Some(predecessor) = self.predecessor.take() {
             if let Err(error) = self.pid_file.place() {
                 log::error!(target: "core", "AH00099: could not create {}: {error}", self.pid_file.path().display());
             }
+            // The service manager listens to the old server until that has named this one.
             predecessor.tell();
+        } else {
+            self.manager.ready();
         }
     }
 
-    fn stopping(&mut self) {}
-
-    fn replaced(&mut self, _: i32) {
-        self.pid_file.leave_to_successor();
+    fn refused(&mut self, why: &str) {
+        self.manager.refused(why);
     }
 
-    fn tick(&mut self) {}
+    fn stopping(&mut self, within: Option<Duration>) {
+        self.manager.stopping(within);
+    }
+
+    fn replaced(&mut self, pid: i32) {
+        self.pid_file.leave_to_successor();
+        self.manager.replaced(pid);
+    }
+
+    fn tick(&mut self, pulse: Pulse) {
+        self.manager.tick(Instant::now(), pulse);
+    }
+
+    fn beat(&mut self, now: Instant) -> Option<Instant> {
+        self.manager.beat(now)
+    }
 
     fn start_successor(
         &mut self,
-        sockets: &mut dyn Iterator<Item = &TcpListener>,
+        sockets: &mut dyn Iterator<Item = (&TcpListener, Owner)>,
         ready: PipeWriter,
     ) -> io::Result<i32> {
-        self.invocation.start(sockets, &ready)
+        // What keeps it from starting belongs into the log where the terminal is gone.
+        let errors = if self.args.foreground { None } else { error_log::installed_file() };
+        self.invocation.start(sockets, &ready, errors)
     }
 }

@@ -9,6 +9,7 @@ use manifold_mpm::generation::ListenPlan;
 use manifold_mpm::limits::{Limits, Model};
 
 use crate::config::{CONFIG_FILE, Config, ERROR_LOG, PID_FILE, SERVER_ROOT};
+use crate::control_group::ControlGroup;
 
 /// Prints `text` on standard output. A reader that has seen enough (`httpd -L | head`) is no error.
 pub(crate) fn say(text: &str) {
@@ -92,21 +93,25 @@ pub(crate) fn includes(configuration: &Configuration) -> String {
 }
 
 /// The numbers in effect: a name and a value on each line.
-pub(crate) fn effective_table(limits: &Limits, listen: &ListenPlan) -> String {
+pub(crate) fn effective_table(limits: &Limits, listen: &ListenPlan, group: ControlGroup) -> String {
     let mut text = "In effect:\n".to_owned();
-    for (name, value) in effective(limits, listen) {
+    for (name, value) in effective(limits, listen, group) {
         let _ = writeln!(text, "  {name:<24} {value}");
     }
     text
 }
 
 /// The same for the error log, where a message is one line.
-pub(crate) fn effective_line(limits: &Limits, listen: &ListenPlan) -> String {
-    let rows = effective(limits, listen).map(|(name, value)| format!("{name} {value}"));
+pub(crate) fn effective_line(limits: &Limits, listen: &ListenPlan, group: ControlGroup) -> String {
+    let rows = effective(limits, listen, group).map(|(name, value)| format!("{name} {value}"));
     format!("In effect: {}", rows.collect::<Vec<_>>().join(", "))
 }
 
-fn effective(limits: &Limits, listen: &ListenPlan) -> impl Iterator<Item = (&'static str, String)> {
+fn effective(
+    limits: &Limits,
+    listen: &ListenPlan,
+    group: ControlGroup,
+) -> impl Iterator<Item = (&'static str, String)> {
     let buffer = |bytes: Option<usize>| bytes.unwrap_or(0).to_string();
     let of_sockets = [
         ("ListenBacklog", listen.backlog.to_string()),
@@ -114,7 +119,7 @@ fn effective(limits: &Limits, listen: &ListenPlan) -> impl Iterator<Item = (&'st
         ("SendBufferSize", buffer(listen.send_buffer)),
         ("ReceiveBufferSize", buffer(listen.receive_buffer)),
     ];
-    limits.effective().into_iter().chain(of_sockets)
+    limits.effective().into_iter().chain(of_sockets).chain(group.rows())
 }
 
 #[cfg(test)]
@@ -160,10 +165,14 @@ mod tests {
                      listener sets            2\n  ListenBacklog            9\n  \
                      ListenTCPDeferAccept     30\n  \
                      SendBufferSize           4096\n  ReceiveBufferSize        0\n";
-        assert_eq!(effective_table(&limits, &listen), table);
+        let none = ControlGroup::default();
+        assert_eq!(effective_table(&limits, &listen, none), table);
+        let group = ControlGroup { memory_max: Some(4096), pids_max: Some(7) };
+        let rows = "  memory.max               4096\n  pids.max                 7\n";
+        assert_eq!(effective_table(&limits, &listen, group), format!("{table}{rows}"));
         let line = "In effect: MPM percore, Cores 2, CorePinning On, MaxConnections 65536, MaxConnectionsPerChild 0, \
                     GracefulShutdownTimeout 0, listener sets 2, ListenBacklog 9, ListenTCPDeferAccept 30, \
                     SendBufferSize 4096, ReceiveBufferSize 0";
-        assert_eq!(effective_line(&limits, &listen), line);
+        assert_eq!(effective_line(&limits, &listen, none), line);
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use log::LevelFilter;
@@ -17,9 +18,11 @@ use nix::unistd::Pid;
 
 use crate::args::{Args, Dump, Print, USAGE, Verb};
 use crate::config::{Config, Loaded, load, reason, rows};
+use crate::control_group::ControlGroup;
 use crate::error_log::ErrorLog;
-use crate::operator::{Httpd, log_findings};
+use crate::operator::{Httpd, InEffect, log_findings};
 use crate::pid_file::{PidFile, Running, running};
+use crate::service_manager::ServiceManager;
 use crate::successor::{Inheritance, Invocation};
 use crate::{loader, print};
 
@@ -144,7 +147,11 @@ fn test(args: &Args, loaded: &Loaded, config: &Config) -> ExitCode {
     }
     if args.dumps.is_empty() {
         // Corrections come one by one; what they amount to is told once.
-        print::tell(&print::effective_table(&config.limits, &config.listen));
+        let group = ControlGroup::current();
+        print::tell(&print::effective_table(&config.limits, &config.listen, group));
+        if let Some(complaint) = group.complaint(&config.limits) {
+            print::tell(&format!("{PROGRAM}: warning: {complaint}\n"));
+        }
     }
     let changes = loaded.numbers.iter().filter(|number| number.is_change()).count();
     if args.strict && changes > 0 {
@@ -197,8 +204,9 @@ fn start(
     let site = config.site().map_err(|error| Failure(format!("{error}\nAH00015: Unable to open logs")))?;
     let path = config.pid_file.clone();
     let plan = config.plan(site, args);
-    let in_effect = print::effective_line(&plan.limits, &plan.listen);
-    let server = Server::start(plan, inheritance.sockets).map_err(|error| could_not_start(&error))?;
+    let in_effect = InEffect::of(&plan);
+    let offered = inheritance.managed();
+    let server = Server::start(plan, inheritance.sockets).map_err(|error| could_not_start(&error, &offered))?;
     let invocation = Invocation::of_this_process();
     let no_pid_file =
         |error: io::Error| Failure(format!("AH00099: could not create {}: {}", path.display(), reason(&error)));
@@ -209,6 +217,9 @@ fn start(
     error_log.install();
     // Warnings were shown to whoever starts the server.
     log_findings(loaded, |severity| severity == Severity::Info);
+    for what in &inheritance.unfit {
+        log::warn!(target: "core", "{what}");
+    }
     if stale {
         let text = "overwritten -- Unclean shutdown of previous Apache run?";
         log::warn!(target: "core", "AH00098: pid file {} {text}", path.display());
@@ -218,12 +229,13 @@ fn start(
         pid_file.place().map_err(no_pid_file)?;
     }
     let ended = if args.one_process {
-        log::info!(target: "core", "{in_effect}");
+        in_effect.log();
         // The only process has no parent that takes signals.
         leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path).and_then(|()| server.run_single())
     } else {
         let (args, words, predecessor) = (args.clone(), words.to_vec(), inheritance.ready);
-        server.run(Box::new(Httpd { args, words, in_effect, invocation, pid_file, predecessor }))
+        let manager = ServiceManager::from_environment();
+        server.run(Box::new(Httpd { args, words, in_effect, invocation, pid_file, manager, predecessor }))
     };
     match ended {
         Ok(Ended::AtOnce | Ended::Gracefully) => Ok(ExitCode::SUCCESS),
@@ -235,10 +247,20 @@ fn start(
     }
 }
 
-fn could_not_start(error: &StartError) -> Failure {
+fn could_not_start(error: &StartError, offered: &[SocketAddr]) -> Failure {
     Failure(match error {
         StartError::Bind(..) => {
-            format!("{error}\nno listening sockets available, shutting down\nAH00015: Unable to open logs")
+            let mut text =
+                format!("{error}\nno listening sockets available, shutting down\nAH00015: Unable to open logs");
+            if !offered.is_empty() {
+                let offered: Vec<String> = offered.iter().map(ToString::to_string).collect();
+                let offered = offered.join(", ");
+                text.push_str(&format!(
+                    "\n  = help: the service manager listens on {offered}; a Listen line takes its socket where it names the \
+                     same address"
+                ));
+            }
+            text
         }
         StartError::NoListeners => {
             format!("{error}\n  = help: say where to listen, for example 'Listen 8080'\nAH00015: Unable to open logs")

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use lexopt::{Arg, Parser, ValueExt};
 use manifold_engine::site::Site;
@@ -14,13 +15,15 @@ use manifold_modules::location::Locations;
 use manifold_modules::mime::Types;
 use manifold_mpm::generation::{ListenAddress, ListenPlan};
 use manifold_mpm::limits::{Model, Occasion, RawLimits, resolve};
+use manifold_mpm::listeners::Owner;
 use manifold_mpm::parent::Ended;
-use manifold_mpm::server::{Operator, Plan, Server};
+use manifold_mpm::server::{Operator, Plan, Pulse, Server};
 use manifold_sys::privileges::{self, Identity};
 
 use crate::config::reason;
 use crate::error_log::{ErrorLog, Levels};
 use crate::print;
+use crate::service_manager::ServiceManager;
 use crate::successor::{Inheritance, Invocation, Ready};
 
 const USAGE: &str = "\
@@ -39,6 +42,8 @@ Serves the files of DIR (the working directory, if none is named) over HTTP unti
 struct Args {
     folder: PathBuf,
     address: SocketAddr,
+    /// The address is the default, because no other was asked for.
+    anywhere: bool,
     model: Model,
     help: bool,
 }
@@ -63,17 +68,20 @@ impl Args {
     fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, String> {
         let mut parser = Parser::from_args(args);
         let (mut folder, mut port, mut ip) = (None, 8080, IpAddr::from(Ipv4Addr::LOCALHOST));
+        let mut anywhere = true;
         let (mut model, mut help) = (Model::DEFAULT, false);
         while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
             match arg {
                 Arg::Short('p') | Arg::Long("port") => {
                     let text = value(&mut parser)?;
+                    anywhere = false;
                     port = text
                         .parse()
                         .map_err(|_| format!("--port: '{text}' is no port; a port is a number up to 65535"))?;
                 }
                 Arg::Short('a') | Arg::Long("address") => {
                     let text = value(&mut parser)?;
+                    anywhere = false;
                     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
                     ip = bare.parse().map_err(|_| format!("--address: '{text}' is no IP address"))?;
                 }
@@ -86,7 +94,7 @@ impl Args {
             }
         }
         let folder = folder.unwrap_or_else(|| PathBuf::from("."));
-        Ok(Args { folder, address: SocketAddr::new(ip, port), model, help })
+        Ok(Args { folder, address: SocketAddr::new(ip, port), anywhere, model, help })
     }
 }
 
@@ -99,18 +107,30 @@ fn serve(args: &Args) -> Result<ExitCode, String> {
     let folder = folder.map_err(|error| format!("cannot serve '{}': {}", args.folder.display(), reason(&error)))?;
     let error_log = ErrorLog::standard_error(Levels::default()).map_err(|error| reason(&error))?;
     let inheritance = Inheritance::take()?;
-    let server = Server::start(plan(args, &folder), inheritance.sockets).map_err(|error| {
+    // A service manager that listens already has chosen the addresses.
+    let managed = Some(inheritance.managed()).filter(|managed| args.anywhere && !managed.is_empty());
+    let addresses = managed.unwrap_or_else(|| vec![args.address]);
+    let folder = Folder {
+        model: args.model,
+        addresses: addresses.into_iter().map(ListenAddress::At).collect(),
+        folder,
+        invocation: Invocation::of_this_process(),
+        manager: ServiceManager::from_environment(),
+        predecessor: inheritance.ready,
+    };
+    let server = Server::start(folder.plan(), inheritance.sockets).map_err(|error| {
         format!("{error}\n  = help: choose another port with '--port N'; '--port 0' takes a free one")
     })?;
     let addresses = server.addresses();
     error_log.install();
-    for address in addresses {
-        let folder = folder.display();
-        print::say(&format!("Serving {folder} at http://{address}/ (MPM {}); Ctrl-C stops\n", args.model));
+    for what in &inheritance.unfit {
+        log::warn!(target: "core", "{what}");
     }
-    let invocation = Invocation::of_this_process();
-    let operator = Folder { args: args.clone(), folder, invocation, predecessor: inheritance.ready };
-    match server.run(Box::new(operator)).map_err(|error| error.to_string())? {
+    for address in addresses {
+        let path = folder.folder.display();
+        print::say(&format!("Serving {path} at http://{address}/ (MPM {}); Ctrl-C stops\n", args.model));
+    }
+    match server.run(Box::new(folder)).map_err(|error| error.to_string())? {
         Ended::AtOnce | Ended::Gracefully => Ok(ExitCode::SUCCESS),
         Ended::Failed => Ok(ExitCode::FAILURE),
     }
@@ -118,55 +138,78 @@ fn serve(args: &Args) -> Result<ExitCode, String> {
 
 /// The operator of a served folder: its configuration is the command line, and cannot change.
 struct Folder {
-    args: Args,
+    model: Model,
+    addresses: Vec<ListenAddress>,
     folder: PathBuf,
     invocation: Invocation,
+    manager: ServiceManager,
     predecessor: Option<Ready>,
 }
 
 impl Operator for Folder {
     fn reload(&mut self) -> Result<Plan, String> {
-        Ok(plan(&self.args, &self.folder))
+        self.manager.reloading();
+        Ok(self.plan())
     }
 
     fn in_force(&mut self) {
         if let Some(predecessor) = self.predecessor.take() {
+            // The service manager listens to the old server until that has named this one.
             predecessor.tell();
+        } else {
+            self.manager.ready();
         }
     }
 
-    fn stopping(&mut self) {}
+    fn refused(&mut self, why: &str) {
+        self.manager.refused(why);
+    }
 
-    fn replaced(&mut self, _: i32) {}
+    fn stopping(&mut self, within: Option<Duration>) {
+        self.manager.stopping(within);
+    }
 
-    fn tick(&mut self) {}
+    fn replaced(&mut self, pid: i32) {
+        self.manager.replaced(pid);
+    }
+
+    fn tick(&mut self, pulse: Pulse) {
+        self.manager.tick(Instant::now(), pulse);
+    }
+
+    fn beat(&mut self, now: Instant) -> Option<Instant> {
+        self.manager.beat(now)
+    }
 
     fn start_successor(
         &mut self,
-        sockets: &mut dyn Iterator<Item = &TcpListener>,
+        sockets: &mut dyn Iterator<Item = (&TcpListener, Owner)>,
         ready: PipeWriter,
     ) -> io::Result<i32> {
-        self.invocation.start(sockets, &ready)
+        self.invocation.start(sockets, &ready, None)
     }
 }
 
-fn plan(args: &Args, folder: &Path) -> Plan {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    let (limits, _) = resolve(args.model, &RawLimits::default(), cores, Occasion::Start);
-    let phases = manifold_modules::phases(Settings {
-        document_root: folder.to_owned(),
-        directory_index: vec!["index.html".to_owned()],
-        types: Types::built_in(),
-        access_logs: Vec::new(),
-        status: Arc::default(),
-        locations: Locations::default(),
-    });
-    Plan {
-        limits,
-        site: Arc::new(Site::new(phases)),
-        listen: ListenPlan { addresses: vec![ListenAddress::At(args.address)], ..ListenPlan::new() },
-        identity: owner(folder),
-        core_dump_directory: None,
+impl Folder {
+    fn plan(&self) -> Plan {
+        let cores =
+            std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+        let (limits, _) = resolve(self.model, &RawLimits::default(), cores, Occasion::Start);
+        let phases = manifold_modules::phases(Settings {
+            document_root: self.folder.clone(),
+            directory_index: vec!["index.html".to_owned()],
+            types: Types::built_in(),
+            access_logs: Vec::new(),
+            status: Arc::default(),
+            locations: Locations::default(),
+        });
+        Plan {
+            limits,
+            site: Arc::new(Site::new(phases)),
+            listen: ListenPlan { addresses: self.addresses.clone(), ..ListenPlan::new() },
+            identity: owner(&self.folder),
+            core_dump_directory: None,
+        }
     }
 }
 
@@ -190,7 +233,9 @@ mod tests {
     #[test]
     fn a_folder_is_all_there_needs_to_be() {
         let check = |words: &str, folder: &str, address: &str, model| {
-            let expected = Args { folder: folder.into(), address: address.parse().unwrap(), model, help: false };
+            let anywhere = !words.contains('-') || words.is_empty();
+            let address = address.parse().unwrap();
+            let expected = Args { folder: folder.into(), address, anywhere, model, help: false };
             assert_eq!(parse(words), Ok(expected), "{words}");
         };
         check("", ".", "127.0.0.1:8080", Model::Event);

@@ -9,6 +9,7 @@ pub mod dir;
 pub mod file_cache;
 pub mod location;
 pub mod log_config;
+pub mod log_file;
 pub mod mime;
 mod name_hash;
 pub mod status;

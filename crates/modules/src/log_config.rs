@@ -3,7 +3,7 @@
 //! A line is written with one write(2) to a file opened for appending, so that lines of all processes stay whole.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,6 +12,8 @@ use jiff::tz::TimeZone;
 use manifold_engine::phases::{LogTransaction, Phases};
 use manifold_engine::request::Request;
 use manifold_http::write_decimal;
+
+use crate::log_file;
 
 /// Apache's `common` format.
 pub const COMMON: &str = "%h %l %u %t \"%r\" %>s %b";
@@ -27,13 +29,12 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens `path` for appending, creating it where it is missing.
+    /// Opens `path` for appending, creating it where it is missing; a standard stream is duplicated.
     ///
     /// # Errors
-    /// The error of open(2).
+    /// The error of open(2) or dup(2).
     pub fn open(path: &Path, format: Format) -> io::Result<AccessLog> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        Ok(AccessLog { file, format, zone: TimeZone::system() })
+        Ok(AccessLog { file: log_file::open(path)?, format, zone: TimeZone::system() })
     }
 }
 

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::generation::{Child, Generation};
-use crate::limits::Model;
+use crate::limits::{Limits, Model};
 use crate::scoreboard::ServerState;
 use crate::{event, percore, prefork, worker};
 
@@ -62,8 +62,9 @@ fn settle(child: &Child<'_>) -> io::Result<()> {
     signal::block_only(&blocked)
 }
 
-/// Becomes who serves, where that one works.
+/// Takes what only the privileged may, and becomes who serves, where that one works.
 pub(crate) fn take_place(generation: &Generation) -> io::Result<()> {
+    raise_descriptor_limit(descriptors_needed(&generation.limits));
     if let Some(identity) = &generation.identity {
         privileges::drop_to(identity)?;
     }
@@ -94,11 +95,22 @@ pub fn cpus() -> usize {
 /// a quarter of them.
 const DESCRIPTORS_BESIDE: u64 = 1024;
 
-/// A process may open fewer files than it may hold connections (`MaxConnections`): raises the limit as far as that is
-/// allowed, and gives the connections it can really hold, at least 1. The first child tells the log when they are fewer.
+/// Files that a thread of prefork or worker has open at a time: a connection, and what it sends.
+const DESCRIPTORS_A_THREAD: u64 = 2;
+
+fn descriptors_needed(limits: &Limits) -> u64 {
+    let connections = match limits.model {
+        Model::Event | Model::Percore => u64::from(limits.max_connections),
+        Model::Prefork | Model::Worker => DESCRIPTORS_A_THREAD * u64::from(limits.threads_per_child),
+    };
+    connections + DESCRIPTORS_BESIDE
+}
+
+/// A process may open fewer files than it may hold connections (`MaxConnections`): gives the connections it can really
+/// hold, at least 1. The first child tells the log when they are fewer.
 pub fn connections_allowed(child: &Child<'_>, target: &str) -> usize {
     let wanted = u64::from(child.generation.limits.max_connections.max(1));
-    let allowed = raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE);
+    let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(wanted + DESCRIPTORS_BESIDE, |(soft, _)| soft);
     let most = connections_of(allowed).min(wanted);
     if most < wanted && child.slot == 0 {
         log::warn!(
@@ -114,11 +126,17 @@ fn connections_of(descriptors: u64) -> u64 {
     descriptors.saturating_sub(DESCRIPTORS_BESIDE.min(descriptors / 4)).max(1)
 }
 
-/// Gives the number of files the process may open afterwards.
-fn raise_descriptor_limit(needed: u64) -> u64 {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return needed };
-    let raised = needed.min(hard);
-    if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft }
+/// Raises the limit of open files (`ulimit -n`) as far as that is allowed: with privileges, beyond the hard limit too. Where
+/// it is refused, [`connections_allowed`] says what that comes to.
+fn raise_descriptor_limit(needed: u64) {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    if needed > hard && setrlimit(Resource::RLIMIT_NOFILE, needed, needed).is_ok() {
+        return;
+    }
+    let allowed = needed.min(hard);
+    if allowed > soft {
+        let _refused = setrlimit(Resource::RLIMIT_NOFILE, allowed, hard);
+    }
 }
 
 /// Whether a call failed because the process, or the system, lacks a resource.

@@ -32,6 +32,9 @@ pub(crate) struct Escalation {
 }
 
 impl Escalation {
+    /// What it takes at most.
+    pub const LONGEST: Duration = Duration::from_secs(STEPS[STEPS.len() - 1].0);
+
     /// It begins; the first step is due at once.
     pub fn begin(now: Instant) -> Escalation {
         Escalation { since: now, done: 0 }

@@ -74,15 +74,23 @@ impl Line {
 
     /// Whether a child accepts connections.
     pub fn is_running(&self) -> bool {
-        let board = &self.generation.scoreboard;
-        (0..board.servers()).any(|slot| board.server(slot).state() == ServerState::Running)
+        self.running().next().is_some()
     }
 
     /// Workers that are neither idle nor gone, in children that accept.
     pub fn busy(&self) -> u32 {
+        let threads = self.generation.scoreboard.threads() as u32;
+        self.running().map(|slot| threads - self.idle_workers(slot)).sum()
+    }
+
+    /// Workers in children that accept.
+    pub fn workers(&self) -> u32 {
+        self.running().count() as u32 * self.generation.scoreboard.threads() as u32
+    }
+
+    fn running(&self) -> impl Iterator<Item = usize> {
         let board = &self.generation.scoreboard;
-        let accepting = (0..board.servers()).filter(|slot| board.server(*slot).state() == ServerState::Running);
-        accepting.map(|slot| board.threads() as u32 - self.idle_workers(slot)).sum()
+        (0..board.servers()).filter(|slot| board.server(*slot).state() == ServerState::Running)
     }
 
     /// Takes the end of process `pid` into account, if it is a child of this line. A line that is not current any more

@@ -4,6 +4,10 @@
 //! An address has one socket, or several among which the kernel spreads connections (`SO_REUSEPORT`). Their number grows
 //! when a model wants more sets and never shrinks while the address is listened to: closing one would reset the
 //! connections that wait in it. A model with fewer sets accepts from several sockets in each.
+//!
+//! Sockets of a service manager (socket activation) stay open when the server ends, and connections wait in them for the
+//! next one. So they are never shut down, never set up differently, and no others are bound beside them: connections that
+//! wait in those would be lost.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -20,6 +24,8 @@ use crate::server::StartError;
 #[derive(Debug, Default)]
 pub struct Listeners {
     places: Vec<Place>,
+    /// Sockets of the service manager that no `Listen` names. A later configuration may; nobody else can bind there.
+    unused: Vec<TcpListener>,
 }
 
 /// One address with its sockets, at least one.
@@ -27,25 +33,38 @@ pub struct Listeners {
 struct Place {
     wanted: ListenAddress,
     sockets: Vec<TcpListener>,
+    owner: Owner,
+}
+
+/// Whose a listening socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The server's own.
+    Server,
+    /// A service manager's, who holds it as well and outlives the server.
+    ServiceManager,
+}
+
+/// A listening socket that the process was started with.
+#[derive(Debug)]
+pub struct Inherited {
+    /// The socket.
+    pub socket: TcpListener,
+    /// Whose it is.
+    pub owner: Owner,
 }
 
 impl Listeners {
     /// Listens on every address of `plan`, with `sets` sockets each. Sockets among `inherited` that are bound to one of
-    /// the addresses are used for it; the others are closed.
+    /// the addresses are used for it; of the others, the service manager's are kept for later and the rest is closed.
     ///
     /// # Errors
     /// Names the address that could not be bound and why.
-    pub fn bind(plan: &ListenPlan, sets: usize, inherited: Vec<TcpListener>) -> Result<Listeners, StartError> {
-        let mut spare: Vec<Option<TcpListener>> = inherited.into_iter().map(Some).collect();
-        let mut take = |wanted: ListenAddress| {
-            let fits = |socket: &&mut Option<TcpListener>| {
-                let address = socket.as_ref().and_then(|socket| socket.local_addr().ok());
-                address.is_some_and(|address| wanted.matches(address))
-            };
-            let taken: Vec<TcpListener> = spare.iter_mut().filter(fits).filter_map(Option::take).collect();
-            Ok((!taken.is_empty()).then_some(taken))
-        };
-        Listeners::assemble(plan, sets, &mut take)
+    pub fn bind(plan: &ListenPlan, sets: usize, inherited: Vec<Inherited>) -> Result<Listeners, StartError> {
+        let mut pool = inherited;
+        let mut listeners = Listeners::assemble(plan, sets, &mut |wanted| Ok(take(&mut pool, wanted)))?;
+        listeners.unused = managed(pool);
+        Ok(listeners)
     }
 
     /// What the next generation listens on: the same sockets for addresses that stay, new ones for the others. Nothing
@@ -54,11 +73,25 @@ impl Listeners {
     /// # Errors
     /// As [`bind`](Self::bind), or when the process lacks descriptors.
     pub fn rebind(&self, plan: &ListenPlan, sets: usize) -> Result<Listeners, StartError> {
-        let mut keep = |wanted: ListenAddress| {
-            let Some(place) = self.places.iter().find(|place| place.wanted == wanted) else { return Ok(None) };
-            clone_all(&place.sockets).map(Some).map_err(StartError::Descriptors)
-        };
-        Listeners::assemble(plan, sets, &mut keep)
+        let mut pool = self.not_in(plan).map_err(StartError::Descriptors)?;
+        let mut listeners = Listeners::assemble(plan, sets, &mut |wanted| {
+            let Some(place) = self.places.iter().find(|place| place.wanted == wanted) else {
+                return Ok(take(&mut pool, wanted));
+            };
+            let sockets = clone_all(&place.sockets).map_err(StartError::Descriptors)?;
+            Ok(Some(Place { wanted, sockets, owner: place.owner }))
+        })?;
+        listeners.unused = managed(pool);
+        Ok(listeners)
+    }
+
+    /// The service manager's sockets for which `plan` has no address that is listened to already.
+    fn not_in(&self, plan: &ListenPlan) -> io::Result<Vec<Inherited>> {
+        let left = self.places.iter().filter(|place| !plan.addresses.contains(&place.wanted));
+        let left = left.filter(|place| place.owner == Owner::ServiceManager).flat_map(|place| &place.sockets);
+        let inherited =
+            |socket: &TcpListener| Ok(Inherited { socket: socket.try_clone()?, owner: Owner::ServiceManager });
+        left.chain(&self.unused).map(inherited).collect()
     }
 
     /// The sockets of each of `sets` sets. Every socket is in a set, and every set has a socket of each address.
@@ -88,14 +121,28 @@ impl Listeners {
     }
 
     /// All sockets, to be handed to a server that replaces this one.
-    pub fn sockets(&self) -> impl Iterator<Item = &TcpListener> {
-        self.places.iter().flat_map(|place| &place.sockets)
+    pub fn sockets(&self) -> impl Iterator<Item = (&TcpListener, Owner)> {
+        let used = self.places.iter().flat_map(|place| place.sockets.iter().map(|socket| (socket, place.owner)));
+        used.chain(self.unused.iter().map(|socket| (socket, Owner::ServiceManager)))
+    }
+
+    /// Says in the log which sockets of the service manager nobody accepts from.
+    pub fn tell_unused(&self) {
+        for address in self.unused.iter().filter_map(|socket| socket.local_addr().ok()) {
+            log::warn!(
+                target: "core",
+                "the service manager listens on {address}, but no Listen line names that address: connections to it wait \
+                 for ever; add 'Listen {address}', or take it out of the socket unit"
+            );
+        }
     }
 
     /// Refuses connections from now on at every address that `next` has not, whoever else holds the socket. Merely closed
     /// here, a socket would go on to collect connections that nobody accepts, until the last child that inherited it ends.
     pub fn shut_down_except(&self, next: &Listeners) {
-        let stays = |place: &Place| next.places.iter().any(|other| other.wanted == place.wanted);
+        let stays = |place: &Place| {
+            place.owner == Owner::ServiceManager || next.places.iter().any(|other| other.wanted == place.wanted)
+        };
         for socket in self.places.iter().filter(|place| !stays(place)).flat_map(|place| &place.sockets) {
             let _only_closed_then = shutdown(socket.as_raw_fd(), Shutdown::Both);
         }
@@ -104,7 +151,7 @@ impl Listeners {
     fn assemble(
         plan: &ListenPlan,
         sets: usize,
-        existing: &mut dyn FnMut(ListenAddress) -> Result<Option<Vec<TcpListener>>, StartError>,
+        existing: &mut dyn FnMut(ListenAddress) -> Result<Option<Place>, StartError>,
     ) -> Result<Listeners, StartError> {
         if plan.addresses.is_empty() {
             return Err(StartError::NoListeners);
@@ -118,22 +165,38 @@ impl Listeners {
         };
         let mut places = Vec::new();
         for wanted in plan.addresses.iter().copied() {
-            let mut sockets = match existing(wanted)? {
-                Some(sockets) => {
-                    for socket in &sockets {
-                        adjust(socket, &options).map_err(|error| bind_error(socket, error))?;
-                    }
-                    sockets
-                }
+            let mut place = match existing(wanted)? {
+                Some(place) => place,
                 // Bound as nobody else's at first: sockets that share a port would also share it with another server of
                 // the same user, unnoticed.
-                None => vec![bind(wanted, &options)?],
+                None => Place { wanted, sockets: vec![bind(wanted, &options)?], owner: Owner::Server },
             };
-            grow(&mut sockets, sets, &options);
-            places.push(Place { wanted, sockets });
+            if place.owner == Owner::Server {
+                for socket in &place.sockets {
+                    adjust(socket, &options).map_err(|error| bind_error(socket, error))?;
+                }
+                grow(&mut place.sockets, sets, &options);
+            }
+            places.push(place);
         }
-        Ok(Listeners { places })
+        Ok(Listeners { places, unused: Vec::new() })
     }
+}
+
+/// Takes the sockets that are bound to an address out of `pool`; `None` where there are none.
+fn take(pool: &mut Vec<Inherited>, wanted: ListenAddress) -> Option<Place> {
+    let fits = |inherited: &mut Inherited| inherited.socket.local_addr().is_ok_and(|address| wanted.matches(address));
+    let taken: Vec<Inherited> = pool.extract_if(.., fits).collect();
+    let is_managed = taken.iter().any(|inherited| inherited.owner == Owner::ServiceManager);
+    let owner = if is_managed { Owner::ServiceManager } else { Owner::Server };
+    let sockets: Vec<TcpListener> = taken.into_iter().map(|inherited| inherited.socket).collect();
+    (!sockets.is_empty()).then_some(Place { wanted, sockets, owner })
+}
+
+/// The service manager's.
+fn managed(pool: Vec<Inherited>) -> Vec<TcpListener> {
+    let managed = pool.into_iter().filter(|inherited| inherited.owner == Owner::ServiceManager);
+    managed.map(|inherited| inherited.socket).collect()
 }
 
 /// Adds sockets to an address until there is one for each set. Where the system refuses, sets share sockets, which serves
@@ -251,13 +314,38 @@ mod tests {
         drop(childs);
     }
 
+    /// Duplicates of all sockets, as the next process gets them.
+    fn handed(listeners: &Listeners, owner: Owner) -> Vec<Inherited> {
+        listeners.sockets().map(|(socket, _)| Inherited { socket: socket.try_clone().unwrap(), owner }).collect()
+    }
+
     #[test]
     fn inherited_sockets_are_used_where_they_fit() {
         let first = Listeners::bind(&plan(&[any_port()]), 2, Vec::new()).unwrap();
         let address = first.addresses()[0];
-        let handed = first.sockets().map(|socket| socket.try_clone().unwrap()).collect();
-        let second = Listeners::bind(&plan(&[address]), 2, handed).unwrap();
+        let second = Listeners::bind(&plan(&[address]), 2, handed(&first, Owner::Server)).unwrap();
         assert_eq!(second.sockets().count(), 2);
         assert_eq!(second.addresses(), [address]);
+    }
+
+    #[test]
+    fn a_service_managers_sockets_stay_open_when_the_server_leaves_them() {
+        let manager = Listeners::bind(&plan(&[any_port(), any_port()]), 1, Vec::new()).unwrap();
+        let [one, two] = manager.addresses()[..] else { panic!("two addresses") };
+        let count = |listeners: &Listeners| (listeners.places[0].sockets.len(), listeners.unused.len());
+        // One of them is listened to, and gets no further sockets; the other one is kept.
+        let server = Listeners::bind(&plan(&[one]), 3, handed(&manager, Owner::ServiceManager)).unwrap();
+        assert_eq!((server.addresses(), count(&server)), (vec![one], (1, 1)));
+        // A reload may change them over, and back: nobody else could bind there.
+        let next = server.rebind(&plan(&[two]), 1).unwrap();
+        assert_eq!((next.addresses(), count(&next)), (vec![two], (1, 1)));
+        server.shut_down_except(&next);
+        let both = next.rebind(&plan(&[one, two]), 1).unwrap();
+        assert_eq!((both.addresses(), count(&both)), (vec![one, two], (1, 0)));
+        both.shut_down_except(&Listeners::default());
+        drop((server, next, both));
+        for address in [one, two] {
+            assert!(TcpStream::connect(address).is_ok());
+        }
     }
 }

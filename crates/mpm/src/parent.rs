@@ -17,7 +17,7 @@ use crate::ledger::{Ledger, Reload};
 use crate::line::Line;
 use crate::listeners::Listeners;
 use crate::scoreboard::Scoreboard;
-use crate::server;
+use crate::server::{self, Pulse};
 use crate::status::Board;
 use crate::system::{Request, Successor, System};
 
@@ -56,6 +56,8 @@ pub(crate) struct Parent<S> {
     pending: Option<Restart>,
     generations: u64,
     in_force: bool,
+    /// When the operator wants to hear that the parent is alive.
+    beat: Option<Instant>,
 }
 
 /// What becomes of connections under the old configuration.
@@ -120,6 +122,7 @@ impl<S: System> Parent<S> {
             pending: None,
             generations,
             in_force: false,
+            beat: None,
         }
     }
 
@@ -139,16 +142,18 @@ impl<S: System> Parent<S> {
     pub fn start(&mut self) {
         self.current.start(0, &mut self.system);
         self.current.messages.resuming();
+        self.listeners.tell_unused();
     }
 
     /// When the parent wants to look again, even if nothing happens.
     pub fn next_look(&self) -> Instant {
+        let latest = self.beat.map_or(self.tick, |beat| self.tick.min(beat));
         let something_comes = self.incoming.is_some() || self.succession.is_some() || !self.in_force;
         let hurries = matches!(self.phase, Phase::Reclaiming { .. });
         if something_comes || hurries {
-            return self.tick.min(self.system.now() + LOOK_AGAIN);
+            return latest.min(self.system.now() + LOOK_AGAIN);
         }
-        self.tick.min(self.current.next_look())
+        latest.min(self.current.next_look())
     }
 
     /// Deals with everything that has happened; the server's end, when it has come.
@@ -168,6 +173,7 @@ impl<S: System> Parent<S> {
         if matches!(self.phase, Phase::Serving) {
             self.current.keep_spares(&mut self.system);
         }
+        self.beat = self.system.operator().beat(now);
         self.look_at_what_ends(now)
     }
 
@@ -187,8 +193,8 @@ impl<S: System> Parent<S> {
 
     /// Once a second.
     fn maintain(&mut self, now: Instant) {
-        self.system.operator().tick();
-        self.take_sample();
+        let pulse = self.take_sample();
+        self.system.operator().tick(pulse);
         self.current.remind(&mut self.system);
         let patience = self.current.generation.limits.graceful_shutdown_timeout;
         for draining in &mut self.draining {
@@ -201,11 +207,18 @@ impl<S: System> Parent<S> {
         }
     }
 
-    /// The counts of this second, for the rates on the status page.
-    fn take_sample(&self) {
+    /// The counts of this second, for the rates on the status page, and what they come to.
+    fn take_sample(&self) -> Pulse {
         let lines = self.lines();
         let boards: Vec<&Scoreboard> = lines.map(|line| &line.generation.scoreboard).collect();
         self.ledger.sample(&boards, self.system.wall());
+        let requests_per_second = self.ledger.account(&boards).rates.requests;
+        Pulse {
+            requests_per_second,
+            busy: self.current.busy(),
+            workers: self.current.workers(),
+            draining: self.draining.len(),
+        }
     }
 
     /// The scoreboards of all generations that are alive, the newest first.
@@ -256,7 +269,7 @@ impl<S: System> Parent<S> {
         self.current.messages.restarting(restart);
         let plan = match self.system.operator().reload() {
             Ok(plan) => plan,
-            Err(why) => return self.current.messages.reload_refused(&why),
+            Err(why) => return self.refuse(&why),
         };
         let next = self.listeners.rebind(&plan.listen, plan.limits.listener_sets as usize).and_then(|listeners| {
             let generation =
@@ -265,7 +278,7 @@ impl<S: System> Parent<S> {
         });
         let (listeners, generation) = match next {
             Ok(next) => next,
-            Err(error) => return self.current.messages.reload_refused(&error.to_string()),
+            Err(error) => return self.refuse(&error.to_string()),
         };
         self.generations += 1;
         let now = self.system.now();
@@ -274,6 +287,11 @@ impl<S: System> Parent<S> {
         line.start(self.current.busy(), &mut self.system);
         let give_up_at = now + COMES_UP_WITHIN;
         self.incoming = Some(Incoming { line, listeners, restart, give_up_at });
+    }
+
+    fn refuse(&mut self, why: &str) {
+        self.current.messages.reload_refused(why);
+        self.system.operator().refused(why);
     }
 
     /// A new generation that serves takes over; one that does not come up is given up.
@@ -321,13 +339,14 @@ impl<S: System> Parent<S> {
         };
         self.ledger.reloaded(self.current.generation.number, how, self.system.wall());
         self.current.messages.resuming();
+        self.listeners.tell_unused();
         self.in_force = true;
         self.system.operator().in_force();
     }
 
     fn roll_back(&mut self, why: &str) {
         let Some(Incoming { line, .. }) = self.incoming.take() else { return };
-        self.current.messages.reload_refused(why);
+        self.refuse(why);
         let now = self.system.now();
         self.drain(Draining { line, since: now, hurry: Some(Escalation::begin(now)) });
     }
@@ -368,7 +387,8 @@ impl<S: System> Parent<S> {
 impl<S: System> Parent<S> {
     fn stop_gracefully(&mut self) {
         self.current.messages.stopping_gracefully();
-        self.system.operator().stopping();
+        let patience = self.current.generation.limits.graceful_shutdown_timeout;
+        self.system.operator().stopping(patience.map(|patience| patience + Escalation::LONGEST));
         // Children hold the sockets as well. Shut down, they refuse connections at once, whoever holds them; merely closed
         // here, they would collect connections that nobody accepts until the last child has ended.
         self.listeners.shut_down_except(&Listeners::default());
@@ -391,7 +411,7 @@ impl<S: System> Parent<S> {
         if ended == Ended::AtOnce {
             self.current.messages.stopping_at_once();
         }
-        self.system.operator().stopping();
+        self.system.operator().stopping(Some(Escalation::LONGEST));
         let now = self.system.now();
         self.give_up_what_comes_up(now);
         self.phase = Phase::Reclaiming { escalation: Escalation::begin(now), ended };

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use manifold_engine::site::Site;
 use manifold_sys::privileges::Identity;
@@ -15,7 +16,7 @@ use crate::clock;
 use crate::generation::{Child, Generation, ListenPlan};
 use crate::ledger::Ledger;
 use crate::limits::{Limits, Model};
-use crate::listeners::Listeners;
+use crate::listeners::{Inherited, Listeners, Owner};
 use crate::parent::{Ended, Parent};
 use crate::scoreboard::Scoreboard;
 use crate::status::{Board, Source};
@@ -47,14 +48,20 @@ pub trait Operator {
     /// The first child of a configuration serves: after the start, and after each reload.
     fn in_force(&mut self);
 
-    /// The server begins to end.
-    fn stopping(&mut self);
+    /// The configuration that [`reload`](Self::reload) read, or tried to read, is not taken; the old one stays in force.
+    fn refused(&mut self, why: &str);
+
+    /// The server begins to end, and takes at most so long where that is known.
+    fn stopping(&mut self, within: Option<Duration>);
 
     /// The successor, process `pid`, serves on the same sockets; this server ends when its connections are done.
     fn replaced(&mut self, pid: i32);
 
     /// A second has passed.
-    fn tick(&mut self);
+    fn tick(&mut self, pulse: Pulse);
+
+    /// The parent is alive: called whenever it has looked at everything, and at the latest at the time that was given last.
+    fn beat(&mut self, now: Instant) -> Option<Instant>;
 
     /// Starts the server's binary anew, hands it `sockets`, and lets it tell by a byte in `ready` that it serves.
     ///
@@ -62,9 +69,22 @@ pub trait Operator {
     /// When it cannot be started.
     fn start_successor(
         &mut self,
-        sockets: &mut dyn Iterator<Item = &TcpListener>,
+        sockets: &mut dyn Iterator<Item = (&TcpListener, Owner)>,
         ready: io::PipeWriter,
     ) -> io::Result<i32>;
+}
+
+/// How busy a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pulse {
+    /// Requests a second, of all generations.
+    pub requests_per_second: f64,
+    /// Workers of the current generation that are busy.
+    pub busy: u32,
+    /// All its workers that accept.
+    pub workers: u32,
+    /// Generations that finish their connections.
+    pub draining: usize,
 }
 
 /// A server that listens and has no children yet.
@@ -80,7 +100,7 @@ impl Server {
     ///
     /// # Errors
     /// Names the address that could not be bound and why.
-    pub fn start(plan: Plan, inherited: Vec<TcpListener>) -> Result<Server, StartError> {
+    pub fn start(plan: Plan, inherited: Vec<Inherited>) -> Result<Server, StartError> {
         let listeners = Listeners::bind(&plan.listen, plan.limits.listener_sets as usize, inherited)?;
         let ledger = Ledger::new(clock::wall()).map_err(StartError::Scoreboard)?;
         let generation = generation(1, plan, &listeners, &ledger, Vec::new())?;

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use manifold_sys::listener;
 use manifold_sys::process::{self, Ended};
-use manifold_sys::signal::{self, Signal, Signals};
+use manifold_sys::signal::{self, Origin, Signal, Signals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::child;
 use crate::clock;
 use crate::generation::{Child, Generation};
+use crate::listeners::Owner;
 use crate::saturation::Look;
 use crate::server::Operator;
 
@@ -83,7 +84,7 @@ pub trait System {
     ///
     /// # Errors
     /// When it cannot be started.
-    fn start_successor(&mut self, sockets: &mut dyn Iterator<Item = &TcpListener>) -> io::Result<i32>;
+    fn start_successor(&mut self, sockets: &mut dyn Iterator<Item = (&TcpListener, Owner)>) -> io::Result<i32>;
 
     /// How far the successor has got.
     fn successor(&mut self) -> Successor;
@@ -133,13 +134,13 @@ impl System for Unix {
 
     fn next_request(&mut self) -> Option<Request> {
         loop {
-            let (signal, sender) = self.signals.next()?;
+            let (signal, origin) = self.signals.next()?;
             return Some(match signal {
                 // A container's first process is told to end by TERM alone; nobody there sends WINCH.
                 Signal::SIGTERM if std::process::id() == 1 => Request::GracefulStop,
                 Signal::SIGTERM | Signal::SIGINT => Request::Stop,
                 // A terminal that is resized sends the same signal, with no process behind it.
-                Signal::SIGWINCH if sender != 0 => Request::GracefulStop,
+                Signal::SIGWINCH if origin == Origin::Process => Request::GracefulStop,
                 Signal::SIGHUP => Request::Restart,
                 Signal::SIGUSR1 => Request::Graceful,
                 Signal::SIGUSR2 => Request::Upgrade,
@@ -168,7 +169,11 @@ impl System for Unix {
         signal::send(pid, signal);
     }
 
-    fn start_successor(&mut self, sockets: &mut dyn Iterator<Item = &TcpListener>) -> io::Result<i32> {
+    fn start_successor(&mut self, sockets: &mut dyn Iterator<Item = (&TcpListener, Owner)>) -> io::Result<i32> {
+        if std::process::id() == 1 {
+            // With process 1, everything in its container ends.
+            return Err(io::Error::other("process 1 of a container cannot be replaced; replace the container"));
+        }
         let (reader, writer) = io::pipe()?;
         let pid = self.operator.start_successor(sockets, writer)?;
         self.ready = Some(reader);

@@ -2,6 +2,7 @@
 //!
 //! Every other crate forbids `unsafe`. Calls that the standard library or nix already offer safely are used from there.
 
+pub mod clock;
 pub mod listener;
 pub mod privileges;
 pub mod process;

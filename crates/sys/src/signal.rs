@@ -31,11 +31,22 @@ impl Signals {
         Ok(Signals { descriptor })
     }
 
-    /// The next signal that arrived, with the process that sent it; `None` when there is none.
-    pub fn next(&self) -> Option<(Signal, u32)> {
+    /// The next signal that arrived, and where it came from; `None` when there is none.
+    pub fn next(&self) -> Option<(Signal, Origin)> {
         let info = self.descriptor.read_signal().ok()??;
-        Some((Signal::try_from(info.ssi_signo as i32).ok()?, info.ssi_pid))
+        // Not the sender's id: to a container, that of a process outside is 0.
+        let origin = if info.ssi_code == libc::SI_KERNEL { Origin::Kernel } else { Origin::Process };
+        Some((Signal::try_from(info.ssi_signo as i32).ok()?, origin))
     }
+}
+
+/// Where a signal came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The kernel, by itself: a terminal was resized, or hung up.
+    Kernel,
+    /// A process asked for it (kill(2)), or caused it by ending.
+    Process,
 }
 
 impl AsFd for Signals {
