@@ -125,6 +125,7 @@ impl<'a> ReadyQueue<'a> {
     pub fn pop(&self, worker: &mut Worker) -> Option<u32> {
         let mut inner = self.lock();
         inner.working -= usize::from(std::mem::take(&mut worker.working));
+        let mut yielded = false;
         loop {
             let slot = inner.slots.pop_front();
             worker.working = slot.is_some();
@@ -140,6 +141,16 @@ impl<'a> ReadyQueue<'a> {
                 self.tell_listener(room);
                 return slot;
             }
+            if !yielded {
+                // Others run, and what they do may be work for this one: cheaper than to sleep and be woken.
+                yielded = true;
+                drop(inner);
+                self.tell_listener(room);
+                thread::yield_now();
+                inner = self.lock();
+                continue;
+            }
+            yielded = false;
             inner.awake -= 1;
             inner.asleep.push(worker.index);
             drop(inner);
