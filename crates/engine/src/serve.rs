@@ -74,8 +74,11 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         let sent = respond::enqueue(io.outgoing(), &request, &connection_fields(conn, site, &request, kept), site);
         let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
         let flushed = if pipelined { Ok(()) } else { send(io, site, host, &request).await };
-        conn.sent += sent.total;
-        host.served(sent.total, &request, conn);
+        // Where sending has failed the rest stays queued.
+        let unsent = if flushed.is_err() { io.outgoing().len() } else { 0 };
+        let bytes = sent.total.saturating_sub(unsent);
+        conn.sent += bytes;
+        host.served(bytes, &request, conn);
         host.activity(Activity::Logging);
         site.phases.log_transaction(&request, sent.body);
         flushed?;

@@ -9,6 +9,7 @@ use manifold_modules::Settings;
 use manifold_modules::log_config::{AccessLog, COMBINED, COMMON, Format};
 use manifold_modules::log_file::Stream;
 use manifold_modules::mime::Types;
+use manifold_modules::status::HANDLER;
 use manifold_mpm::directives::{self, RawServer};
 use manifold_mpm::generation::ListenPlan;
 use manifold_mpm::limits::{Finding, Limits, Model, Occasion, resolve};
@@ -101,7 +102,7 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
         configuration: &configuration,
         findings: &mut findings,
         skip_document_root: args.skip_document_root,
-        wants_status: modules.wants_status(),
+        wants_status: modules.wants_status() || site.value.locations.name_handler(HANDLER),
         leaves_terminal: args.leaves_terminal(),
     };
     let config = resolver.config(limits, server.value, site.value);

@@ -18,6 +18,12 @@ pub(crate) struct RawLocations {
 }
 
 impl RawLocations {
+    /// Whether a handler is named anywhere.
+    pub(crate) fn name_handler(&self, name: &str) -> bool {
+        let sections = self.sections.iter().map(|section| &section.handler);
+        sections.chain([&self.everywhere]).flatten().flatten().any(|handler| &**handler == name)
+    }
+
     /// The sections, preceded by what holds everywhere.
     pub(crate) fn resolve(&self) -> Locations {
         let everywhere = self.everywhere.clone().map(|handler| Location {

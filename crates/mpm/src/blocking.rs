@@ -17,6 +17,7 @@ use manifold_sys::socket::{self, Flags};
 use crate::buffer::ReadBuffer;
 use crate::clock;
 use crate::host::ThreadHost;
+use crate::scoreboard::ServerSlot;
 
 /// After a half-close: longest wait for each piece the client still sends, and for all of them (Apache's
 /// `SECONDS_TO_LINGER` and `MAX_SECS_TO_LINGER`).
@@ -35,6 +36,7 @@ pub const GATHER_MAX: usize = 8;
 /// Serves one connection to its end on the calling thread.
 pub fn serve_connection(stream: TcpStream, peer: SocketAddr, site: &Site, host: &ThreadHost<'_>) {
     host.worker.count_connection();
+    let _until_it_is_closed = Open::count(host.server);
     clock::tick();
     let mut io = BlockingTransport::new(stream, site.first_byte_timeout());
     let mut conn = Conn::new(peer);
@@ -56,6 +58,22 @@ pub fn serve_connection(stream: TcpStream, peer: SocketAddr, site: &Site, host: 
         }
     }
     host.activity(Activity::Closing);
+}
+
+/// A connection among the open ones of the process, even if its thread panics.
+struct Open<'a>(ServerSlot<'a>);
+
+impl<'a> Open<'a> {
+    fn count(server: ServerSlot<'a>) -> Open<'a> {
+        server.add_open(1);
+        Open(server)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.add_open(-1);
+    }
 }
 
 /// Polls a future whose every wait blocks inside, so that it is ready at once.

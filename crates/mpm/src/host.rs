@@ -12,13 +12,15 @@ use nix::unistd::gettid;
 
 use crate::clock;
 use crate::generation::Child;
-use crate::scoreboard::{Began, Status, WorkerSlot};
+use crate::scoreboard::{Began, ServerSlot, Status, WorkerSlot};
 
 /// The process around one thread.
 #[derive(Debug)]
 pub struct ThreadHost<'a> {
     /// The thread's place in the scoreboard.
     pub worker: WorkerSlot<'a>,
+    /// The process' place.
+    pub server: ServerSlot<'a>,
     /// Set when the child shall end gracefully.
     pub draining: &'a AtomicBool,
     /// What is told of requests.
@@ -30,7 +32,7 @@ impl<'a> ThreadHost<'a> {
     pub fn new(child: &Child<'a>, thread: usize, draining: &'a AtomicBool) -> ThreadHost<'a> {
         let worker = child.worker(thread);
         worker.set_tid(gettid().as_raw());
-        ThreadHost { worker, draining, telling: Telling::of(&child.generation.site) }
+        ThreadHost { worker, server: child.server(), draining, telling: Telling::of(&child.generation.site) }
     }
 }
 
