@@ -303,3 +303,46 @@ fn serve_gives_signs_of_life_and_listens_where_the_service_manager_does() {
     server.stop().unwrap();
     manager.told("STOPPING=1");
 }
+
+/// A unit of `packaging/systemd`, with the program under test in the place of the installed one.
+fn unit(name: &str) -> String {
+    let path = format!("{}/../packaging/systemd/{name}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(path).unwrap().replace("/usr/local/bin/manifold", e2e::binary::manifold().to_str().unwrap())
+}
+
+#[test]
+fn the_unit_files_are_good() {
+    let dir = Scratch::new().unwrap();
+    let names = ["manifold.service", "manifold.socket"];
+    for name in names {
+        fs::write(dir.path(name), unit(name)).unwrap();
+    }
+    let mut verify = Command::new("systemd-analyze");
+    verify.arg("verify").args(names.map(|name| dir.path(name)));
+    let output = verify.output().expect("systemd-analyze is there: cargo xtask setup");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn the_service_units_commands_start_and_check_a_server() {
+    let service = unit("manifold.service");
+    let command = |key: &str, dir: &Scratch| {
+        let line = service.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        let line = line.replace("/etc/manifold/httpd.conf", dir.path("httpd.conf").to_str().unwrap());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {line}")]).stdin(Stdio::null());
+        shell
+    };
+    let manager = Manager::new();
+    let (dir, port) = configured(Mpm::Event, "").unwrap();
+    let mut server = Server::run(dir, port, |dir| {
+        let mut command = command("ExecStart=", dir);
+        command.env("NOTIFY_SOCKET", manager.dir.path("notify"));
+        command
+    })
+    .unwrap();
+    manager.told("READY=1");
+    let check = command("ExecReload=", &server.dir).output().unwrap();
+    assert!(check.status.success(), "{check:?}");
+    server.stop().unwrap();
+}

@@ -26,6 +26,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "procps", why: "ps, for looking at process trees" },
     Package { name: "siege", why: "a real client" },
     Package { name: "strace", why: "system calls a request" },
+    Package { name: "systemd", why: "systemd-analyze checks the unit files" },
     Package { name: "valgrind", why: "instruction counts" },
     Package { name: "wrk", why: "a real client" },
 ];
