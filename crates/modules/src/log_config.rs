@@ -195,19 +195,22 @@ fn write_time(out: &mut Vec<u8>, second: u64, zone: &TimeZone) {
 }
 
 /// Writes what came from a client so that it cannot end the line or the quotes (Apache's `ap_escape_logitem`).
-fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
-    for &byte in bytes {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+fn escape(out: &mut Vec<u8>, mut bytes: &[u8]) {
+    let is_plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
+    while let Some(at) = bytes.iter().position(|byte| !is_plain(byte)) {
+        out.extend_from_slice(&bytes[..at]);
+        match bytes[at] {
+            byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
-            0x20..=0x7e => out.push(byte),
-            _ => {
+            byte => {
                 let _infallible = write!(out, "\\x{byte:02x}");
             }
         }
+        bytes = &bytes[at + 1..];
     }
+    out.extend_from_slice(bytes);
 }
 
 #[cfg(test)]
