@@ -512,6 +512,23 @@ AddType: 'html' is no media type
     }
 
     #[test]
+    fn streams_are_no_logs_for_a_server_in_the_background() {
+        let lines = "Listen 80\nErrorLog /dev/stderr\nCustomLog /proc/self/fd/1 common\nCustomLog x.log common\n";
+        let check = |args: Args, expected: &[&str]| {
+            let (_, loaded) = load_lines("streams", lines, args);
+            let said: Vec<&str> = diagnostics(&loaded).map(|finding| finding.message.as_str()).collect();
+            assert_eq!(said, expected);
+        };
+        let lost = |path: &str| format!("{path} is lost: a server in the background has no such stream");
+        check(Args::default(), &[&lost("/dev/stderr"), &lost("/proc/self/fd/1")]);
+        check(Args { foreground: true, ..Args::default() }, &[]);
+        check(Args { one_process: true, ..Args::default() }, &[]);
+        // Neither a check nor a verb starts one.
+        check(Args { test: true, ..Args::default() }, &[]);
+        check(Args { verb: Some(crate::args::Verb::Graceful), ..Args::default() }, &[]);
+    }
+
+    #[test]
     fn a_correction_is_shown_where_its_cause_is_written() {
         says("corrected", "ServerName x\nThreadsPerChild 100\n", "
 AH00507: WARNING: ThreadsPerChild of 100 exceeds ThreadLimit of 64 threads, decreasing to 64. To increase, please see the ThreadLimit directive.

@@ -98,7 +98,7 @@ impl ServiceManager {
 
     /// The server ends, within the time given where it is known. Where it is not, the manager's own limit holds.
     pub(crate) fn stopping(&mut self, within: Option<Duration>) {
-        self.send("STOPPING=1\nSTATUS=Finishing connections");
+        self.send("STOPPING=1\nSTATUS=Stopping");
         if let Some(within) = within {
             self.send(&format!("EXTEND_TIMEOUT_USEC={}", (within + TO_SPARE).as_micros()));
         }
@@ -212,7 +212,7 @@ mod tests {
         manager.replaced(77);
         manager.stopping(None);
         let refused = "READY=1\nSTATUS=The new configuration is not taken: no  good";
-        let stopping = "STOPPING=1\nSTATUS=Finishing connections";
+        let stopping = "STOPPING=1\nSTATUS=Stopping";
         let replaced = "MAINPID=77\nSTATUS=Process 77 has taken over";
         let expected =
             ["READY=1\nSTATUS=Serving", refused, stopping, "EXTEND_TIMEOUT_USEC=7000000", stopping, replaced];
