@@ -19,11 +19,15 @@ const PACKAGES: &[Package] = &[
     Package { name: "apache2", why: "a peer in the lab, and ab's parity test" },
     Package { name: "apache2-utils", why: "the real ab" },
     Package { name: "chromium", why: "opens the lab's report" },
+    Package { name: "collectd-core", why: "its apache plugin reads the status page" },
     Package { name: "curl", why: "a real client" },
     Package { name: "g++", why: "builds the fuzzing engine" },
+    Package { name: "libwww-perl", why: "with it munin's plugins fetch pages" },
+    Package { name: "munin-plugins-core", why: "its apache plugins read the status page" },
     Package { name: "nghttp2-client", why: "h2load" },
     Package { name: "nginx-light", why: "a peer in the lab, and ab's parity test" },
     Package { name: "procps", why: "ps, for looking at process trees" },
+    Package { name: "prometheus-apache-exporter", why: "reads the status page" },
     Package { name: "siege", why: "a real client" },
     Package { name: "strace", why: "system calls a request" },
     Package { name: "systemd", why: "systemd-analyze checks the unit files" },
@@ -32,7 +36,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Servers that a package might start, by the name of their init script.
-const SERVICES: &[&str] = &["apache2", "nginx"];
+const SERVICES: &[&str] = &["apache2", "nginx", "prometheus-apache-exporter"];
 
 /// Debian asks this file before a package starts or stops a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
