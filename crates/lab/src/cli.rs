@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::experiment::Experiment;
+use crate::idle_test::{self, IdleArgs};
 use crate::reload_test::{self, ReloadArgs};
 use crate::server::Page;
 use crate::slow_test::hold::HoldArgs;
@@ -42,6 +43,9 @@ pub enum Do {
     /// Put many slow clients on a server, and see how long a normal request takes
     #[command(after_help = slow_test::EXAMPLES)]
     SlowTest(SlowArgs),
+    /// Put idle connections on a server, and see what they cost in memory and in other requests' time
+    #[command(after_help = idle_test::EXAMPLES)]
+    IdleTest(IdleArgs),
     /// Become slow clients (used by `slow-test` and `idle-test`)
     #[command(hide = true)]
     Hold(HoldArgs),

@@ -15,6 +15,7 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod generator;
+mod idle_test;
 mod interrupt;
 mod limits;
 mod output;
@@ -60,6 +61,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         },
         Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
+        Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Hold(args) => slow_test::hold::run(args),
         Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
             Ok(()) => ExitCode::SUCCESS,

@@ -41,6 +41,12 @@ pub fn pss_kib(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim_end().parse().ok()
 }
 
+/// The private memory in KiB out of `/proc/PID/smaps_rollup`: pages that no other process has.
+pub fn private_kib(text: &str) -> Option<u64> {
+    let of = |key| value(text, key, ':')?.strip_suffix("kB")?.trim_end().parse::<u64>().ok();
+    Some(of("Private_Clean")? + of("Private_Dirty")?)
+}
+
 /// Process ids out of `/proc/PID/task/TID/children`.
 pub fn children(text: &str) -> impl Iterator<Item = i32> {
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok())
@@ -100,6 +106,8 @@ mod tests {
         assert_eq!(pss_kib(text), Some(277));
         assert_eq!(pss_kib("Rss: 1 kB\n"), None);
         assert_eq!(pss_kib("Pss: many kB\n"), None);
+        let text = "Rss:     1600 kB\nPrivate_Clean:       12 kB\nPrivate_Dirty:      300 kB\n";
+        assert_eq!((private_kib(text), private_kib("Private_Clean: 1 kB\n")), (Some(312), None));
     }
 
     #[test]

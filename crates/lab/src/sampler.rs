@@ -92,6 +92,20 @@ pub fn pss_kib(pids: &[i32], deadline: Instant) -> Option<u64> {
     Some(total)
 }
 
+/// The summed private memory of these processes, in KiB; `None` if it may not be read.
+pub fn private_kib(pids: &[i32]) -> Option<u64> {
+    let of = |pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
+    let mut total = 0;
+    for pid in pids {
+        match of(*pid) {
+            Ok(text) => total += proc::private_kib(&text)?,
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return None,
+            Err(_) => {} // ended meanwhile
+        }
+    }
+    Some(total)
+}
+
 /// Processor time of the whole machine that was used or stolen (by the hypervisor) since boot; `None` where /proc/stat
 /// cannot be read.
 pub fn machine() -> Option<Duration> {

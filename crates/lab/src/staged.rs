@@ -26,6 +26,8 @@ pub struct Recipe<'a> {
     pub root: &'a Path,
     /// A listening socket for each core or bucket (`ListenCoresBucketsRatio 1`, nginx's `reuseport`).
     pub buckets: bool,
+    /// nginx's processes, where one a core does not do.
+    pub workers: Option<usize>,
     /// Modules of Apache besides the model and those without which it serves nothing.
     pub modules: &'a [&'a str],
     /// Lines of the test; for nginx those within `http`.
@@ -161,7 +163,7 @@ impl Stage {
              events {{ worker_connections {files}; }}\n\
              http {{\n{temporary}types {{ text/html html; }}\naccess_log off;\n{lines}\
              server {{ {listens}server_name 127.0.0.1; root \"{root}\"; index index.html; }}\n}}\n",
-            workers = self.cores.len().max(1),
+            workers = recipe.workers.unwrap_or(self.cores.len()).max(1),
             files = NGINX_FILES,
             folder = folder.display(),
             lines = recipe.lines,
@@ -202,6 +204,7 @@ mod tests {
             ports: &[4711, 4712],
             root: Path::new("/a site"),
             buckets,
+            workers: None,
             modules: &[],
             lines: "# the test's\n".to_owned(),
         };

@@ -255,6 +255,7 @@ impl Reloader<'_> {
             ports: if plan::second_port(args.target, generation) { self.ports } else { &self.ports[..1] },
             root: page.parent().unwrap_or(Path::new("/")),
             buckets: args.buckets,
+            workers: None,
             modules: &[],
             lines: plan::lines(args.target, model, clients, generation),
         };
@@ -408,7 +409,8 @@ fn apache_changes_model(stage: &Stage) -> Result<String> {
     let page = stage.write("apache2-changed-site", "index.html", b"one page\n")?;
     let config = |model| {
         let root = page.parent().unwrap_or(Path::new("/"));
-        let recipe = Recipe { model, ports: &[port], root, buckets: false, modules: &[], lines: String::new() };
+        let recipe =
+            Recipe { model, ports: &[port], root, buckets: false, workers: None, modules: &[], lines: String::new() };
         stage.config(NAME, Family::Apache2, &recipe)
     };
     let mut server = stage.start(NAME, &installed, port, &config(Model::Event)?)?;

@@ -24,8 +24,6 @@ const TICKS: usize = 50;
 const CONNECTING_MAX: usize = 128;
 /// Connections begun in one turn, so that turns stay short.
 const BEGIN_MAX: usize = 64;
-/// After this long no further connection is begun: a server that takes none is full.
-const OPEN_WITHIN: Duration = Duration::from_secs(5);
 /// A slow reader's receive buffer, in bytes (the kernel doubles it), and what it reads a second.
 const SMALL_BUFFER: usize = 4096;
 /// A slow reader's segments are as long as on an Ethernet; on loopback's of 64 KiB the kernel would buffer megabytes each.
@@ -47,6 +45,9 @@ pub struct HoldArgs {
     /// How many
     #[arg(long)]
     pub clients: usize,
+    /// Seconds after which no further connection is begun: a server that takes none is full
+    #[arg(long)]
+    pub within: u64,
 }
 
 /// How the clients are.
@@ -144,7 +145,7 @@ impl Holder {
     }
 
     fn tell(&mut self, elapsed: Duration) -> io::Result<()> {
-        let not_begun = if elapsed < OPEN_WITHIN { self.args.clients - self.clients.len() } else { 0 };
+        let not_begun = if elapsed.as_secs() < self.args.within { self.args.clients - self.clients.len() } else { 0 };
         let unanswered = |slow: &&Slow| slow.state == State::Standing && !slow.answered;
         let awaited =
             if self.args.kind.waits_for_answer() { self.clients.iter().filter(unanswered).count() } else { 0 };
@@ -155,7 +156,9 @@ impl Holder {
     }
 
     fn may_open(&self, elapsed: Duration) -> bool {
-        self.clients.len() < self.args.clients && self.connecting < CONNECTING_MAX && elapsed < OPEN_WITHIN
+        self.clients.len() < self.args.clients
+            && self.connecting < CONNECTING_MAX
+            && elapsed.as_secs() < self.args.within
     }
 
     fn open(&mut self, elapsed: Duration) {

@@ -17,6 +17,19 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// The clients that are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Port on 127.0.0.1.
+    pub port: u16,
+    /// What they do.
+    pub kind: Kind,
+    /// How many, in all processes.
+    pub clients: usize,
+    /// How long they try to connect, in whole seconds.
+    pub within: Duration,
+}
+
 /// Some processes of `lab hold`, ended when dropped.
 #[derive(Debug)]
 pub struct Holders {
@@ -31,17 +44,17 @@ struct Holder {
 }
 
 impl Holders {
-    /// Starts `clients` clients of a kind, at most `each` of them in a process.
+    /// Starts the clients, at most `each` of them in a process.
     ///
     /// # Errors
     /// If a process cannot be started.
-    pub fn start(manifold: &Path, port: u16, kind: Kind, clients: usize, each: usize) -> Result<Holders> {
+    pub fn start(manifold: &Path, wanted: &Wanted, each: usize) -> Result<Holders> {
         let mut holders = Holders { holders: Vec::new() };
-        let mut left = clients;
+        let mut left = wanted.clients;
         while left > 0 {
-            let now = left.min(each);
+            let now = left.min(each.max(1));
             left -= now;
-            holders.holders.push(Holder::start(manifold, port, kind, now)?);
+            holders.holders.push(Holder::start(manifold, wanted, now)?);
         }
         Ok(holders)
     }
@@ -63,12 +76,12 @@ impl Holders {
         Ok(sum)
     }
 
-    /// Waits until every client has arrived, at most so long; returns how they are.
+    /// Waits until every client has arrived, at most so long, which is a little longer than they try; returns how they are.
     ///
     /// # Errors
     /// If one has ended.
-    pub fn wait_open(&mut self, within: Duration, mut interrupted: impl FnMut() -> bool) -> Result<Held> {
-        let began = Instant::now();
+    pub fn wait_open(&mut self, wanted: &Wanted, mut interrupted: impl FnMut() -> bool) -> Result<Held> {
+        let (began, within) = (Instant::now(), wanted.within + Duration::from_secs(1));
         loop {
             let held = self.held()?;
             if held.opening == 0 || began.elapsed() > within || interrupted() {
@@ -80,10 +93,10 @@ impl Holders {
 }
 
 impl Holder {
-    fn start(manifold: &Path, port: u16, kind: Kind, clients: usize) -> Result<Holder> {
+    fn start(manifold: &Path, wanted: &Wanted, clients: usize) -> Result<Holder> {
         let child = Command::new(manifold)
-            .args(["lab", "hold", "--kind", kind.name()])
-            .args(["--port", &port.to_string(), "--clients", &clients.to_string()])
+            .args(["lab", "hold", "--kind", wanted.kind.name(), "--within", &wanted.within.as_secs().to_string()])
+            .args(["--port", &wanted.port.to_string(), "--clients", &clients.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)

@@ -20,7 +20,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::hold::Held;
-use self::holders::Holders;
+use self::holders::{Holders, Wanted};
 use self::kind::{Kind, LARGE, LARGE_BYTES, PAGE};
 use self::probe::{Times, probe};
 use self::verdict::Row;
@@ -31,12 +31,12 @@ use crate::staged::{Recipe, Stage};
 use crate::target::{Family, Installed, Model};
 use crate::wire;
 
-/// Clients may take this long to arrive; a little longer than they try.
-const ARRIVE_WITHIN: Duration = Duration::from_secs(6);
+/// Clients may take this long to arrive.
+const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
 /// Between two probes.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
 /// Probes before the clients come.
-const BEFORE: Times = Times { count: 9, every: Duration::from_millis(10) };
+const BEFORE: Times = Times { count: 9, every: Duration::from_millis(10), one_by_one: false };
 /// Descriptors that a process needs beside its connections.
 const SPARE_DESCRIPTORS: u64 = 200;
 /// The exit code of a test that Ctrl-C ended, as shells expect it.
@@ -206,16 +206,18 @@ impl Test<'_> {
     fn row(&self, step: Step) -> Result<Option<Row>> {
         let family = self.args.target;
         let installed = self.stage.detect(family, step.model).map_err(anyhow::Error::msg)?;
-        let mut server = start(self.stage, &installed, &self.site, &lines(family, step.kind))?;
+        let name = installed.target.name;
+        let mut server = start(self.stage, &installed, name, &self.site, &lines(family, step.kind), None)?;
         server.wait_ready(&self.page).with_context(|| format!("{} did not start", installed.target.label))?;
         server.wait_full_size();
         let interrupted = || self.interrupt.came();
         let before = probe(server.port, &self.page.body, BEFORE, interrupted)?;
-        let each = step.clients;
-        let mut holders = Holders::start(&self.stage.manifold, server.port, step.kind, step.clients, each)?;
-        holders.wait_open(ARRIVE_WITHIN, interrupted)?;
+        let wanted = Wanted { port: server.port, kind: step.kind, clients: step.clients, within: ARRIVE_WITHIN };
+        let mut holders = Holders::start(&self.stage.manifold, &wanted, step.clients)?;
+        holders.wait_open(&wanted, interrupted)?;
         let count = (self.seconds.as_millis() / PROBE_EVERY.as_millis()) as usize;
-        let probes = probe(server.port, &self.page.body, Times { count, every: PROBE_EVERY }, interrupted)?;
+        let probes =
+            probe(server.port, &self.page.body, Times { count, every: PROBE_EVERY, one_by_one: false }, interrupted)?;
         let held = holders.held()?;
         // Both end side by side.
         server.ask_to_end();
@@ -245,18 +247,33 @@ fn empty_row(installed: &Installed, step: Step, held: Held) -> Row {
     }
 }
 
-/// Starts a server by its defaults and `lines`; it does not answer yet.
+/// Starts a server by its defaults and `lines` in the folder `name`; it does not answer yet. `workers`: nginx's processes, with a socket
+/// each so that connections are spread evenly, where one a core does not do.
 ///
 /// # Errors
 /// If it cannot be started.
-pub fn start(stage: &Stage, installed: &Installed, site: &Path, lines: &str) -> Result<server::Server> {
+pub fn start(
+    stage: &Stage,
+    installed: &Installed,
+    name: &str,
+    site: &Path,
+    lines: &str,
+    workers: Option<usize>,
+) -> Result<server::Server> {
     let ports = server::free_ports(1).context("no free port on 127.0.0.1")?;
     let target = installed.target;
     let modules: &[&str] = if target.family == Family::Apache2 { &["reqtimeout"] } else { &[] };
-    let recipe =
-        Recipe { model: target.model, ports: &ports, root: site, buckets: false, modules, lines: lines.to_owned() };
-    let text = stage.config(target.name, target.family, &recipe)?;
-    stage.start(target.name, installed, ports[0], &text)
+    let recipe = Recipe {
+        model: target.model,
+        ports: &ports,
+        root: site,
+        buckets: target.family == Family::Nginx && workers.is_some(),
+        workers,
+        modules,
+        lines: lines.to_owned(),
+    };
+    let text = stage.config(name, target.family, &recipe)?;
+    stage.start(name, installed, ports[0], &text)
 }
 
 /// Defaults, and what the kind needs: idle connections that are not ended meanwhile, and the way files are sent.

@@ -1,6 +1,6 @@
 //! Normal requests at fixed times, each on a connection of its own: how long does each take from the first SYN to the last byte?
 //!
-//! They start when they are due, whether or not those before them are through, as visitors do.
+//! They start when they are due, whether or not those before them are through, as visitors do; or one after the other.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,6 +33,8 @@ pub struct Times {
     pub count: usize,
     /// From one probe's start to the next one's.
     pub every: Duration,
+    /// Whether each waits until the one before it is through, however long it has been due.
+    pub one_by_one: bool,
 }
 
 struct Probe {
@@ -54,19 +56,26 @@ pub fn probe(port: u16, page: &[u8], times: Times, mut interrupted: impl FnMut()
     let mut prober =
         Prober { request, page, clock, poller: Poller::new()?, probes: Vec::new(), known: KnownHead::default() };
     let mut buffer = vec![0; READ_BYTES];
+    let mut next_look = 0;
     loop {
         let now = clock.now();
         let started = prober.probes.len();
-        if started < times.count && now >= nanoseconds(times.every) * started as u64 {
+        let free = !times.one_by_one || prober.probes.last().is_none_or(|probe| probe.outcome.is_some());
+        if free && started < times.count && now >= nanoseconds(times.every) * started as u64 {
             prober.start(port, now);
         }
         for index in 0..prober.poller.wait(TURN)? {
             let token = prober.poller.event(index).token as usize;
             prober.go_on(token, &mut buffer);
         }
-        prober.expire();
+        let now = prober.clock.now();
+        if now >= next_look {
+            prober.expire(now);
+            next_look = now + nanoseconds(TURN);
+        }
         let all = prober.probes.len() == times.count;
-        if interrupted() || (all && prober.probes.iter().all(|probe| probe.outcome.is_some())) {
+        let through = all && prober.probes.iter().rev().all(|probe| probe.outcome.is_some());
+        if through || interrupted() {
             return Ok(prober.probes.into_iter().filter_map(|probe| probe.outcome).collect());
         }
     }
@@ -110,8 +119,7 @@ impl Prober<'_> {
         }
     }
 
-    fn expire(&mut self) {
-        let now = self.clock.now();
+    fn expire(&mut self, now: u64) {
         for probe in &mut self.probes {
             let age = now.saturating_sub(probe.connection.exchange.started);
             if probe.outcome.is_none() && age >= nanoseconds(ANSWER_WITHIN) {
@@ -201,13 +209,13 @@ mod tests {
                 stream.write_all(answer).expect("the client reads");
             }
         });
-        let times = Times { count: answers.len(), every: Duration::ZERO };
+        let times = Times { count: answers.len(), every: Duration::ZERO, one_by_one: true };
         let outcomes = probe(port, b"page", times, || false).expect("epoll");
         server.expect("a thread").join().expect("it ended");
         assert!(outcomes[0].is_ok(), "{outcomes:?}");
         let failed: Vec<_> = outcomes[1..].iter().map(|outcome| outcome.expect_err("not answered rightly")).collect();
         assert_eq!(failed, ["wrong answer", "503", "closed without an answer"]);
-        let refused = probe(port, b"page", Times { count: 1, every: Duration::ZERO }, || false).expect("epoll");
+        let refused = probe(port, b"page", Times { count: 1, ..times }, || false).expect("epoll");
         assert_eq!(refused, [Err("refused")]);
     }
 }
