@@ -47,3 +47,13 @@ fn a_peer_is_reloaded_and_its_losses_decide_the_exit_code() {
     // nginx drops waiting connections at a reload; whether one was caught in it is left to chance.
     assert_eq!(code, Some(i32::from(lost(&trial) > 0)), "{said}");
 }
+
+#[test]
+fn manifold_loses_nothing_while_it_changes_models() {
+    let _alone = alone();
+    for options in [&[][..], &["--buckets"]] {
+        let (code, said, trial) = reload_test(options);
+        check_course(&trial, &said);
+        assert_eq!((code, lost(&trial), &trial["pairs"]), (Some(0), 0, &4.into()), "{said}");
+    }
+}
