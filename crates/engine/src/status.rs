@@ -84,6 +84,12 @@ pub struct Totals {
     pub connections: u64,
     /// Time spent on requests, from the complete head to the last byte handed over; 0 unless `extended`.
     pub duration_us: u64,
+    /// Idle connections that were closed to make room for new ones (`MaxConnections`).
+    #[serde(default)]
+    pub shed: u64,
+    /// New connections that were answered with 503 for lack of room.
+    #[serde(default)]
+    pub refused: u64,
 }
 
 /// CPU time.

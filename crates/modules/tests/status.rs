@@ -38,7 +38,7 @@ fn recorded(mpm: &str, seconds: u64, load: [f64; 3], scoreboard: &str) -> Snapsh
 }
 
 fn totals(accesses: u64, kilobytes: u64, milliseconds: u64) -> Totals {
-    Totals { accesses, bytes: kilobytes * 1024 + 1023, connections: 0, duration_us: milliseconds * 1000 + 999 }
+    Totals { accesses, bytes: kilobytes * 1024 + 1023, duration_us: milliseconds * 1000 + 999, ..Totals::default() }
 }
 
 fn workers(busy: u64, idle: u64) -> WorkerCounts {

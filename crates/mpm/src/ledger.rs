@@ -16,7 +16,7 @@ use crate::scoreboard::Scoreboard;
 /// Samples that are kept: at one a second, rates are means over nine seconds.
 const SAMPLES: usize = 10;
 /// Words of a sample: its time in milliseconds, and [`Totals`].
-const SAMPLE_WORDS: usize = 5;
+const SAMPLE_WORDS: usize = 7;
 /// A reader takes what it has after so many changes under its eyes.
 const READS_MAX: usize = 100;
 
@@ -26,7 +26,7 @@ const RESTARTED: usize = 2;
 const CONFIG_GENERATION: usize = 3;
 const MPM_GENERATION: usize = 4;
 const SAMPLES_TAKEN: usize = 5;
-/// Totals of generations that are gone: four words.
+/// Totals of generations that are gone: six words.
 const GONE: usize = 8;
 const FIRST_SAMPLE: usize = 16;
 const WORDS: usize = FIRST_SAMPLE + SAMPLES * SAMPLE_WORDS;
@@ -162,12 +162,14 @@ impl Ledger {
     }
 
     fn load_totals(&self, first: usize) -> Totals {
-        let [accesses, bytes, connections, duration_us] = std::array::from_fn(|word| self.load(first + word));
-        Totals { accesses, bytes, connections, duration_us }
+        let [accesses, bytes, connections, duration_us, shed, refused] =
+            std::array::from_fn(|word| self.load(first + word));
+        Totals { accesses, bytes, connections, duration_us, shed, refused }
     }
 
     fn store_totals(&self, first: usize, totals: Totals) {
-        let words = [totals.accesses, totals.bytes, totals.connections, totals.duration_us];
+        let Totals { accesses, bytes, connections, duration_us, shed, refused } = totals;
+        let words = [accesses, bytes, connections, duration_us, shed, refused];
         words.into_iter().enumerate().for_each(|(word, value)| self.store(first + word, value));
     }
 
@@ -199,6 +201,8 @@ fn plus(a: Totals, b: Totals) -> Totals {
         bytes: a.bytes + b.bytes,
         connections: a.connections + b.connections,
         duration_us: a.duration_us + b.duration_us,
+        shed: a.shed + b.shed,
+        refused: a.refused + b.refused,
     }
 }
 
@@ -208,6 +212,8 @@ fn at_least(a: Totals, b: Totals) -> Totals {
         bytes: a.bytes.max(b.bytes),
         connections: a.connections.max(b.connections),
         duration_us: a.duration_us.max(b.duration_us),
+        shed: a.shed.max(b.shed),
+        refused: a.refused.max(b.refused),
     }
 }
 

@@ -90,10 +90,13 @@ impl Scoreboard {
         }
     }
 
-    /// Sums over all workers. Slots that no process ever ran in are passed over, so that large tables cost nothing.
+    /// Sums over all slots. Those that no process ever ran in are passed over, so that large tables cost nothing.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for server in (0..self.servers).filter(|server| self.server(*server).was_used()) {
+            let (shed, refused) = self.server(server).shed();
+            totals.shed += shed;
+            totals.refused += refused;
             for thread in 0..self.threads {
                 let worker = self.worker(server, thread);
                 totals.accesses += worker.requests();
@@ -127,16 +130,15 @@ impl ServerSlot<'_> {
     const STATE: usize = 1;
     const GENERATION: usize = 2;
     const OPEN: usize = 3;
-    const PARKED: usize = 4;
     const LINGERING: usize = 5;
     const REFUSING: usize = 6;
     const KEEP_ALIVE: usize = 7;
     const WAIT_IO: usize = 8;
     const WRITING: usize = 9;
-    const STARTED: usize = 12;
-    const USED: usize = 13;
     const SHED: usize = 10;
     const REFUSED: usize = 11;
+    const STARTED: usize = 12;
+    const USED: usize = 13;
 
     /// Takes the slot for process `pid` of `generation`.
     pub fn occupy(&self, pid: i32, generation: u64) {
@@ -231,11 +233,6 @@ impl ServerSlot<'_> {
         (self.words[Self::SHED].load(Ordering::Relaxed), self.words[Self::REFUSED].load(Ordering::Relaxed))
     }
 
-    /// Publishes how many connections are parked, idle or slow.
-    pub fn set_parked(&self, n: u64) {
-        self.words[Self::PARKED].store(n, Ordering::Relaxed);
-    }
-
     /// Tells whether the process accepts connections, or holds as many as it admits.
     pub fn set_accepting(&self, accepting: bool) {
         self.words[Self::REFUSING].store(u64::from(!accepting), Ordering::Relaxed);
@@ -244,12 +241,6 @@ impl ServerSlot<'_> {
     /// Whether the process accepts connections. The idle threads of one that does not are of no use to new clients.
     pub fn is_accepting(&self) -> bool {
         self.words[Self::REFUSING].load(Ordering::Relaxed) == 0
-    }
-
-    /// Open, parked and lingering connections.
-    pub fn connections(&self) -> (u64, u64, u64) {
-        let load = |word: usize| self.words[word].load(Ordering::Relaxed);
-        (load(Self::OPEN), load(Self::PARKED), load(Self::LINGERING))
     }
 
     /// The process' connections by state; each number is exact, though they are not read in one instant.
@@ -266,7 +257,7 @@ impl ServerSlot<'_> {
     }
 
     fn clear_connections(&self) {
-        let counts = [Self::OPEN, Self::PARKED, Self::KEEP_ALIVE, Self::WAIT_IO, Self::WRITING, Self::LINGERING];
+        let counts = [Self::OPEN, Self::KEEP_ALIVE, Self::WAIT_IO, Self::WRITING, Self::LINGERING];
         for word in counts.into_iter().chain([Self::REFUSING]) {
             self.words[word].store(0, Ordering::Relaxed);
         }
@@ -290,6 +281,8 @@ mod tests {
         board.server(1).add_open(2);
         board.server(1).add_keep_alive(1);
         assert_eq!(board.server(1).counts(), Counts { open: 2, keep_alive: 1, ..Counts::default() });
+        board.server(1).count_shed();
+        (0..2).for_each(|_| board.server(1).count_refused());
         board.worker(0, 0).count_request(11);
         board.clear(1);
         assert_eq!((board.server(1).state(), board.server(1).counts()), (ServerState::Empty, Counts::default()));
@@ -297,6 +290,9 @@ mod tests {
         assert_eq!(board.totals(), Totals::default());
         board.server(0).set_used();
         board.server(1).set_used();
-        assert_eq!(board.totals(), Totals { accesses: 2, bytes: 111, connections: 1, duration_us: 0 });
+        assert_eq!(
+            board.totals(),
+            Totals { accesses: 2, bytes: 111, connections: 1, shed: 1, refused: 2, ..Totals::default() }
+        );
     }
 }

@@ -54,6 +54,10 @@ fn write_totals(out: &mut Metrics<'_>, snapshot: &Snapshot) -> fmt::Result {
     out.counter("manifold_requests", "", "Requests answered.", totals.accesses)?;
     out.counter("manifold_sent_bytes", "bytes", "Bytes of answers, heads included.", totals.bytes)?;
     out.counter("manifold_connections_accepted", "", "Connections accepted.", totals.connections)?;
+    let help = "Idle connections closed to make room for new ones.";
+    out.counter("manifold_connections_shed", "", help, totals.shed)?;
+    let help = "New connections answered with 503 for lack of room.";
+    out.counter("manifold_connections_refused", "", help, totals.refused)?;
     if snapshot.extended {
         let help = "Time from complete request heads to the last bytes of their answers.";
         out.counter("manifold_request_duration_seconds", "seconds", help, totals.duration_us as f64 / 1e6)?;

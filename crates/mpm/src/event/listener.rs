@@ -262,6 +262,7 @@ impl<'s, 'a> Listener<'s, 'a> {
 
     fn refuse(&mut self, stream: TcpStream, now: Instant) {
         self.shared.child.worker(0).count_connection();
+        self.shared.child.server().count_refused();
         self.room.refuse(stream, now);
     }
 

@@ -181,6 +181,7 @@ impl Room {
                 place.deadline.pass();
                 ready.push(slot as u32);
                 self.shedding.closed();
+                shared.child.server().count_shed();
             }
         }
         ready.len() - before
