@@ -31,6 +31,8 @@ pub struct End {
     pub was_quiescing: bool,
     /// Whether another child of its generation is still starting.
     pub others_start: bool,
+    /// Whether another child of its generation accepts connections.
+    pub others_are_well: bool,
 }
 
 /// What the end of a child means.
@@ -88,8 +90,8 @@ impl Health {
 
     /// What the end of a child means.
     pub fn verdict(&mut self, end: End) -> Verdict {
-        let End { how, is_current, was_well, was_quiescing, others_start } = end;
-        self.one_was_well |= is_current && was_well;
+        let End { how, is_current, was_well, was_quiescing, others_start, others_are_well } = end;
+        self.one_was_well |= was_well || others_are_well;
         match how {
             Ended::Exit(EXIT_FATAL) if is_current => Verdict::Fatal,
             Ended::Exit(EXIT_FATAL) => Verdict::FatalIgnored,
@@ -122,8 +124,14 @@ mod tests {
     use super::*;
     use Verdict::{Died, DiedInARow, DiedStarting, Fatal, FatalIgnored, NeverWell, Replace, Sick, Well};
 
-    const SERVING: End =
-        End { how: Ended::Signal(11), is_current: true, was_well: true, was_quiescing: false, others_start: false };
+    const SERVING: End = End {
+        how: Ended::Signal(11),
+        is_current: true,
+        was_well: true,
+        was_quiescing: false,
+        others_start: false,
+        others_are_well: false,
+    };
     const STARTING: End = End { was_well: false, ..SERVING };
     const LEAVING: End = End { was_quiescing: true, ..SERVING };
     const OLD: End = End { is_current: false, ..SERVING };
@@ -159,6 +167,7 @@ mod tests {
             (by(exit(15), OLD), FatalIgnored),
             (by(exit(7), STARTING), NeverWell),
             (by(exit(7), End { others_start: true, ..STARTING }), Sick),
+            (by(exit(7), End { others_are_well: true, ..STARTING }), Sick),
             (by(exit(7), SERVING), Sick),
             (by(exit(7), OLD), Sick),
         ] {

@@ -15,6 +15,9 @@ use crate::scoreboard::{ServerState, Status};
 use crate::spare::{Census, Full, Order, SetCensus, SpareManager};
 use crate::system::System;
 
+/// A child, a generation or a new server that does not accept connections after so long is given up.
+pub(crate) const COMES_UP_WITHIN: Duration = Duration::from_secs(30);
+
 /// A generation with what the parent remembers of its children.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -23,6 +26,8 @@ pub(crate) struct Line {
     spares: SpareManager,
     health: Health,
     began: Instant,
+    /// When the child in each process slot was forked.
+    forked: Vec<Instant>,
     look_at_spares: Instant,
     no_workers: Alarm,
     no_slots: Alarm,
@@ -33,7 +38,8 @@ impl Line {
         let messages = Messages::of(generation.limits.model);
         let (spares, health) = (SpareManager::default(), Health::default());
         let (no_workers, no_slots) = (Alarm::default(), Alarm::default());
-        Line { generation, messages, spares, health, began: now, look_at_spares: now, no_workers, no_slots }
+        let forked = vec![now; generation.scoreboard.servers()];
+        Line { generation, messages, spares, health, began: now, forked, look_at_spares: now, no_workers, no_slots }
     }
 
     /// The first children: `StartServers`, and as many as the connections of the generation before keep busy.
@@ -100,12 +106,14 @@ impl Line {
         let state = self.generation.scoreboard.server(slot).state();
         self.generation.scoreboard.clear(slot);
         let census = self.census(system.now());
+        let others = census.total();
         let verdict = self.health.verdict(End {
             how,
             is_current,
             was_well: state != ServerState::Starting,
             was_quiescing: state == ServerState::Quiescing,
-            others_start: census.total().starting > 0,
+            others_start: others.starting > 0,
+            others_are_well: others.processes > others.starting,
         });
         self.messages.child_ended(verdict, pid, how);
         if is_current && !verdict.fails() {
@@ -130,6 +138,19 @@ impl Line {
         let board = &self.generation.scoreboard;
         for slot in self.occupied().filter(|slot| board.server(*slot).state() == ServerState::Quiescing) {
             system.signal(board.server(slot).pid(), Signal::SIGUSR1);
+        }
+    }
+
+    /// Ends children that have been starting for too long. They count as idle, and keep better ones from being made.
+    pub fn give_up_starting(&self, system: &mut impl System) {
+        let board = &self.generation.scoreboard;
+        let now = system.now();
+        for slot in self.occupied().filter(|slot| board.server(*slot).state() == ServerState::Starting) {
+            if now >= self.forked[slot] + COMES_UP_WITHIN {
+                let pid = board.server(slot).pid();
+                self.messages.does_not_start(pid, COMES_UP_WITHIN);
+                system.signal(pid, Signal::SIGKILL);
+            }
         }
     }
 
@@ -243,6 +264,7 @@ impl Line {
         match system.fork(&self.generation, slot) {
             Ok(pid) => {
                 board.server(slot).occupy(pid, self.generation.number);
+                self.forked[slot] = system.now();
                 true
             }
             Err(error) => {

@@ -194,6 +194,11 @@ impl Messages {
         }
     }
 
+    pub fn does_not_start(&self, pid: i32, within: Duration) {
+        let seconds = within.as_secs();
+        log::error!(target: "core", "child pid {pid} does not accept connections after {seconds} s, it is killed");
+    }
+
     /// What is told of the end of a child.
     pub fn child_ended(&self, verdict: Verdict, pid: i32, ended: Ended) {
         match verdict {

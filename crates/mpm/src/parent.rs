@@ -14,19 +14,20 @@ use manifold_sys::signal::Signal;
 use crate::ending::{Escalation, Step};
 use crate::generation::Generation;
 use crate::ledger::{Ledger, Reload};
-use crate::line::Line;
+use crate::line::{COMES_UP_WITHIN, Line};
 use crate::listeners::Listeners;
 use crate::scoreboard::Scoreboard;
 use crate::server::{self, Pulse};
 use crate::status::Board;
 use crate::system::{Request, Successor, System};
 
+#[cfg(test)]
+mod simulation;
+
 /// Spare management, and everything else that is not caused by an event, happens this often.
 const TICK: Duration = Duration::from_secs(1);
 /// While something is about to come up or to end, the parent looks this often: no signal tells of it.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// A new generation, or a new server, that serves nobody after so long is given up; the old one goes on.
-const COMES_UP_WITHIN: Duration = Duration::from_secs(30);
 /// Generations that drain at the same time. When another reload comes, the oldest has to hurry.
 const DRAINING_MAX: usize = 32;
 
@@ -196,6 +197,7 @@ impl<S: System> Parent<S> {
         let pulse = self.take_sample();
         self.system.operator().tick(pulse);
         self.current.remind(&mut self.system);
+        self.current.give_up_starting(&mut self.system);
         let patience = self.current.generation.limits.graceful_shutdown_timeout;
         for draining in &mut self.draining {
             draining.line.remind(&mut self.system);
@@ -302,6 +304,8 @@ impl<S: System> Parent<S> {
         }
         if self.incoming.as_ref().is_some_and(|incoming| incoming.line.is_running()) {
             self.promote(now);
+        } else if self.incoming.as_ref().is_some_and(|incoming| incoming.line.is_empty()) {
+            self.roll_back("none of its children stays alive");
         } else if self.incoming.as_ref().is_some_and(|incoming| now >= incoming.give_up_at) {
             self.roll_back("none of its children came up");
         }

@@ -22,6 +22,10 @@ use crate::scoreboard::Scoreboard;
 use crate::status::{Board, Source};
 use crate::system::Unix;
 
+/// Process slots of each set of listening sockets, at least, beyond the processes that may run: where few may run, even
+/// fewer that take long to end would keep others from being made.
+const SLOTS_FOR_EXITING: u32 = 8;
+
 /// All that is needed to start a server, or to give a running one another configuration.
 #[derive(Debug)]
 pub struct Plan {
@@ -151,7 +155,9 @@ pub(crate) fn generation(
 ) -> Result<Generation, StartError> {
     let Plan { limits, site, identity, core_dump_directory, .. } = plan;
     // Processes that end must not keep others from taking their place, so there is room for as many again.
-    let servers = limits.server_limit.max(limits.processes().saturating_mul(2)) as usize;
+    let processes = limits.processes();
+    let room = processes.max(SLOTS_FOR_EXITING.saturating_mul(limits.listener_sets));
+    let servers = limits.server_limit.max(processes.saturating_add(room)) as usize;
     let scoreboard = Scoreboard::new(servers, limits.threads_per_child as usize).map_err(StartError::Scoreboard)?;
     let listeners = listeners.share(limits.listener_sets as usize).map_err(StartError::Descriptors)?;
     let generation = Generation { number, limits, site, scoreboard, listeners, identity, core_dump_directory };
