@@ -92,9 +92,10 @@ impl<D: Driver> Connections<'_, D> {
             return Some((Queue::Kept, index));
         }
         let index = self.queues.first(Queue::Silent)?;
-        // It has `Timeout` from when it was accepted.
-        let waited_since = Moment::from(clock::turn().now + self.site.timeout.saturating_sub(self.room.silence));
-        let is_idle = self.slots[index].deadline.is_some_and(|deadline| deadline <= waited_since);
+        // It has that time from when it was accepted.
+        let left_at_most = self.site.first_byte_timeout().saturating_sub(self.room.silence);
+        let due_by = Moment::from(clock::turn().now + left_at_most);
+        let is_idle = self.slots[index].deadline.is_some_and(|deadline| deadline <= due_by);
         is_idle.then_some((Queue::Silent, index))
     }
 

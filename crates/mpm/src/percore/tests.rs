@@ -355,11 +355,12 @@ fn a_full_core_closes_who_was_idle_longest_or_says_503() {
         (&[Silent], None, Some(0)),
         (&[HalfAHead, Unread, Silent], None, Some(2)),
     ];
-    let rows = rows.iter().flat_map(|row| [(row.0, row.1, LONG), (row.0, row.2, Duration::ZERO)]);
+    let rows = rows.iter().flat_map(|row| [(row.0, row.1, LONG / 2), (row.0, row.2, Duration::ZERO)]);
     for (holders, gives_way, silence) in rows {
         let full = |setup: &mut Setup| {
             setup.room = Room { silence, ..Room::of(holders.len()) };
-            (setup.site.timeout, setup.site.keep_alive_timeout) = (LONG, LONG);
+            (setup.site.timeout, setup.site.keep_alive_timeout) = (LONG * 2, LONG);
+            setup.site.read_timeouts.header.timeout = LONG;
         };
         check(holders.len() as u64 + 1, full, |server| {
             let held: Vec<TcpStream> = holders.iter().map(|holds| hold(server, *holds)).collect();
