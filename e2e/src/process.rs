@@ -1,5 +1,6 @@
 //! Processes and threads as /proc shows them (proc(5)).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -63,6 +64,17 @@ impl Process {
             .any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()))
     }
 
+    /// The clients' ports of the TCP connections over IPv4 that it holds the server's end of.
+    pub fn clients(self, server_port: u16) -> BTreeSet<u16> {
+        let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+        let connections: BTreeMap<String, u16> =
+            table.lines().filter_map(|line| connection_of(line, server_port)).collect();
+        let entries = fs::read_dir(self.path("fd")).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.filter_map(|fd| fs::read_link(fd.path()).ok()?.into_os_string().into_string().ok());
+        let inode = |name: String| name.strip_prefix("socket:[")?.strip_suffix(']').map(ToOwned::to_owned);
+        names.filter_map(inode).filter_map(|inode| connections.get(&inode).copied()).collect()
+    }
+
     /// Sends it a signal.
     ///
     /// # Errors
@@ -90,6 +102,14 @@ fn inode_of(line: &str, server_port: u16, client_port: u16) -> Option<String> {
     matches.then(|| fields.get(9).map(ToString::to_string)).flatten()
 }
 
+/// The inode and the client's port in a line of /proc/net/tcp, where it is a connection to this port of a server.
+fn connection_of(line: &str, server_port: u16) -> Option<(String, u16)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let port = |address: &str| u16::from_str_radix(address.split_once(':')?.1, 16).ok();
+    let client = port(fields.get(2)?)?;
+    (port(fields.get(1)?)? == server_port && client != 0).then(|| Some(((*fields.get(9)?).to_owned(), client)))?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +119,8 @@ mod tests {
         let line = "   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 48213 1 0 20 4 30 10 -1";
         assert_eq!(inode_of(line, 8080, 54321).as_deref(), Some("48213"));
         assert_eq!(inode_of(line, 8080, 54322), None);
+        assert_eq!(connection_of(line, 8080), Some(("48213".to_owned(), 54321)));
+        assert_eq!(connection_of(line, 8081), None);
         assert_eq!(inode_of("  sl  local_address rem_address   st", 8080, 1), None);
     }
 
