@@ -11,6 +11,7 @@ mod control_group;
 mod directives;
 mod error_log;
 mod loader;
+mod locate;
 mod location;
 mod operator;
 mod pid_file;
@@ -26,6 +27,8 @@ use std::process::ExitCode;
 
 use manifold_config::document;
 use manifold_mpm::limits::Model;
+
+pub use locate::{DEFAULT_CONFIG, Located, State, locate};
 
 /// The program `httpd` with the arguments that follow its name; `apachectl`'s verbs are understood as well.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {

@@ -14,7 +14,7 @@ struct Program {
 }
 
 /// The programs, in the order of the help.
-static PROGRAMS: [Program; 6] = [
+static PROGRAMS: [Program; 8] = [
     Program {
         name: "httpd",
         about: "a web server run by an Apache configuration",
@@ -25,6 +25,12 @@ static PROGRAMS: [Program; 6] = [
         about: "a web server for one folder, without any configuration",
         main: |args| manifold_httpd::serve_main(args),
     },
+    Program {
+        name: "status",
+        about: "what a running server is doing, and whether it runs",
+        main: |args| manifold_top::status_main(args),
+    },
+    Program { name: "top", about: "the same as a live view", main: |args| manifold_top::top_main(args) },
     Program {
         name: "ab",
         about: "a load generator with ab's options and output",

@@ -21,7 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("manifold-load", &["manifold-http", "manifold-sys", "manifold-stats"]),
     ("manifold-lab", &["manifold-load", "manifold-stats"]),
-    ("manifold", &["manifold-httpd", "manifold-lab", "manifold-load"]),
+    ("manifold-top", &["manifold-httpd", "manifold-engine", "manifold-http", "manifold-sys"]),
+    ("manifold", &["manifold-httpd", "manifold-lab", "manifold-load", "manifold-top"]),
     (
         "manifold-bench",
         &["manifold-mpm", "manifold-http", "manifold-config", "manifold-engine", "manifold-modules", "manifold-load"],
