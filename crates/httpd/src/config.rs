@@ -261,6 +261,11 @@ impl Resolver<'_> {
 }
 
 impl Config {
+    /// Where the status page is, as a path.
+    pub(crate) fn status_path(&self) -> Option<String> {
+        self.site.raw.locations.path_of(HANDLER)
+    }
+
     /// Opens the access logs and builds the site.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ pub fn locate(words: &[OsString]) -> Result<Located, String> {
         Running::NoFile => State::Stopped,
     };
     let address = config.listen.addresses.first().copied().map_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 80)), reach);
-    let path = "/server-status";
+    let path = config.status_path().unwrap_or_else(|| "/server-status".to_owned());
     Ok(Located { state, url: format!("http://{address}{path}") })
 }
 

@@ -24,6 +24,13 @@ impl RawLocations {
         sections.chain([&self.everywhere]).flatten().flatten().any(|handler| &**handler == name)
     }
 
+    /// Where a handler answers, as a path: the last such section.
+    pub(crate) fn path_of(&self, name: &str) -> Option<String> {
+        let named =
+            |section: &&Location| section.handler.as_ref().is_some_and(|handler| handler.as_deref() == Some(name));
+        self.sections.iter().rev().find(named).map(|section| String::from_utf8_lossy(&section.path).into_owned())
+    }
+
     /// The sections, preceded by what holds everywhere.
     pub(crate) fn resolve(&self) -> Locations {
         let everywhere = self.everywhere.clone().map(|handler| Location {
