@@ -99,7 +99,7 @@ fn settle(server: &Server) {
 }
 
 #[test]
-fn prefork_blocks_in_accept_and_recv() {
+fn prefork_waits_once_for_a_connection_and_blocks_in_recv() {
     let _alone = alone();
     let fixed = "StartServers 20\nMinSpareServers 1\nMaxSpareServers 20\nServerLimit 20\nMaxRequestWorkers 20\nMaxKeepAliveRequests 0";
     let mut server = Server::start(Mpm::Prefork, fixed).unwrap();
@@ -111,8 +111,9 @@ fn prefork_blocks_in_accept_and_recv() {
         assert!(receives >= requests, "keep-alive {keep_alive}: {receives} receives: {calls:?}");
         let connections = if keep_alive { 20 } else { requests };
         assert!(calls.of(&["accept", "accept4"]) >= connections, "keep-alive {keep_alive}: {calls:?}");
-        // Nothing tells a blocking process that there is work; it is simply woken.
-        assert!(calls.of(WAITS) < requests / 100, "keep-alive {keep_alive}: {calls:?}");
+        // One wait a connection: listening sockets never block, because a reload shares them with other models. For a
+        // request nothing tells the process that there is work; it is simply woken.
+        assert!(calls.of(WAITS) < connections + requests / 20, "keep-alive {keep_alive}: {calls:?}");
     }
     server.stop().unwrap();
 }
