@@ -143,7 +143,10 @@ fn html_is_apaches_but_for_the_name() {
     snapshot.workers = three_workers();
     let recording = include_str!("apache-status/event.html").replace("<title>Apache", "<title>Manifold");
     let recording = recording.replace("<h1>Apache", "<h1>Manifold").replace(" (via 127.0.0.1)", "");
-    check(&snapshot, "", &recording.replace("12:48:59", "12:48:58"));
+    // The recording is kept without spaces at the ends of lines.
+    let (_, text) = page(&snapshot, "");
+    let trimmed: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert_eq!(trimmed, recording.replace("12:48:59", "12:48:58").lines().collect::<Vec<_>>());
 }
 
 #[test]

@@ -15,19 +15,19 @@ const ROW: usize = 64;
 const STATES: usize = 3;
 
 const KEY: &str = "\
-<p>Scoreboard Key:<br />
-\"<b><code>_</code></b>\" Waiting for Connection, 
-\"<b><code>S</code></b>\" Starting up, 
-\"<b><code>R</code></b>\" Reading Request,<br />
-\"<b><code>W</code></b>\" Sending Reply, 
-\"<b><code>K</code></b>\" Keepalive (read), 
-\"<b><code>D</code></b>\" DNS Lookup,<br />
-\"<b><code>C</code></b>\" Closing connection, 
-\"<b><code>L</code></b>\" Logging, 
-\"<b><code>G</code></b>\" Gracefully finishing,<br /> 
-\"<b><code>I</code></b>\" Idle cleanup of worker, 
-\"<b><code>.</code></b>\" Open slot with no current process<br />
-</p>
+<p>Scoreboard Key:<br />\n\
+\"<b><code>_</code></b>\" Waiting for Connection, \n\
+\"<b><code>S</code></b>\" Starting up, \n\
+\"<b><code>R</code></b>\" Reading Request,<br />\n\
+\"<b><code>W</code></b>\" Sending Reply, \n\
+\"<b><code>K</code></b>\" Keepalive (read), \n\
+\"<b><code>D</code></b>\" DNS Lookup,<br />\n\
+\"<b><code>C</code></b>\" Closing connection, \n\
+\"<b><code>L</code></b>\" Logging, \n\
+\"<b><code>G</code></b>\" Gracefully finishing,<br /> \n\
+\"<b><code>I</code></b>\" Idle cleanup of worker, \n\
+\"<b><code>.</code></b>\" Open slot with no current process<br />\n\
+</p>\n\
 ";
 
 const ASYNC_HEAD: &str = "
