@@ -240,3 +240,20 @@ fn collectds_plugin_for_apache_reads_the_page() {
     drop(collectd);
     server.stop().unwrap();
 }
+
+#[test]
+fn a_full_server_says_why() {
+    let limits = "StartServers 1\nThreadsPerChild 2\nMaxRequestWorkers 2";
+    let mut server = Server::start(Mpm::Worker, &format!("{STATUS}\n{limits}")).unwrap();
+    let clients = ["GET /page.html HTTP/1.1\r\nHost: x\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: y"];
+    let clients = clients.map(|part| {
+        let mut client = Client::connect(server.port).unwrap();
+        client.send(part.as_bytes()).unwrap();
+        client
+    });
+    server.logged("AH00286: server reached MaxRequestWorkers setting", 1).unwrap();
+    server.logged(": 2 of 2 workers are held: 2 R head of 1 client, longest ", 1).unwrap();
+    server.logged("the event and percore MPMs hold no worker; 2 more workers would take about ", 1).unwrap();
+    drop(clients);
+    server.stop().unwrap();
+}

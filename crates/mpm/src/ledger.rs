@@ -26,6 +26,7 @@ const RESTARTED: usize = 2;
 const CONFIG_GENERATION: usize = 3;
 const MPM_GENERATION: usize = 4;
 const SAMPLES_TAKEN: usize = 5;
+const PARENT: usize = 6;
 /// Totals of generations that are gone: six words.
 const GONE: usize = 8;
 const FIRST_SAMPLE: usize = 16;
@@ -48,6 +49,8 @@ pub struct Account {
     pub config_generation: u64,
     /// The newest generation.
     pub mpm_generation: u64,
+    /// Process id of the parent, who takes the samples; 0 where there is none.
+    pub parent: i32,
     /// Sums of all generations.
     pub totals: Totals,
     /// Means over the last samples.
@@ -102,7 +105,7 @@ impl Ledger {
         });
     }
 
-    /// Notes what all generations have counted until `now`, for the rates: once a second.
+    /// Notes what all generations have counted until `now`, for the rates: the parent does so when it begins and once a second.
     pub fn sample(&self, boards: &[&Scoreboard], now: Duration) {
         let totals = self.sum(boards);
         let taken = self.load(SAMPLES_TAKEN);
@@ -111,6 +114,7 @@ impl Ledger {
             ledger.store(place, milliseconds(now));
             ledger.store_totals(place + 1, totals);
             ledger.store(SAMPLES_TAKEN, taken + 1);
+            ledger.store(PARENT, u64::from(std::process::id()));
         });
     }
 
@@ -140,6 +144,7 @@ impl Ledger {
             restarted_ms: self.load(RESTARTED),
             config_generation: self.load(CONFIG_GENERATION),
             mpm_generation: self.load(MPM_GENERATION),
+            parent: self.load(PARENT) as i32,
             totals,
             rates,
         }

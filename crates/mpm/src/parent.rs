@@ -141,6 +141,7 @@ impl<S: System> Parent<S> {
 
     /// The first children.
     pub fn start(&mut self) {
+        self.take_sample();
         self.current.start(0, &mut self.system);
         self.current.messages.resuming();
         self.listeners.tell_unused();

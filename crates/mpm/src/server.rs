@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::limits::{Limits, Model};
 use crate::listeners::{Inherited, Listeners, Owner};
 use crate::parent::{Ended, Parent};
-use crate::scoreboard::Scoreboard;
+use crate::scoreboard::{Scoreboard, ServerState};
 use crate::status::{Board, Source};
 use crate::system::Unix;
 
@@ -135,6 +135,8 @@ impl Server {
             note_on(Signal::SIGUSR1)?;
         }
         let child = Child { generation: &self.generation, slot: 0 };
+        child.server().occupy(std::process::id().cast_signed(), self.generation.number);
+        child.server().set_state(ServerState::Starting);
         match child::serve(&child) {
             child::EXIT_WELL => Ok(Ended::Gracefully),
             _ => Err(io::Error::other("the only process could not serve; the error log says why")),

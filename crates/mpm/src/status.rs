@@ -10,7 +10,7 @@ use manifold_engine::status::{
     Server, Snapshot, StatusSource, Step, Worker, WorkerCounts,
 };
 use manifold_engine::transport::Activity;
-use nix::unistd::{SysconfVar, getpid, getppid, sysconf};
+use nix::unistd::{SysconfVar, getpid, sysconf};
 
 use crate::generation::Generation;
 use crate::ledger::{Ledger, milliseconds};
@@ -89,7 +89,8 @@ impl Source {
                 add_board(&mut snapshot, board, draining);
             }
         }
-        snapshot.server.pid = parent(&snapshot);
+        // A server of one process (`-X`) has no parent.
+        snapshot.server.pid = if account.parent == 0 { getpid().as_raw() } else { account.parent };
         if with_cpu {
             add_cpu(&mut snapshot);
         }
@@ -225,12 +226,6 @@ fn add(sum: &mut Connections, more: &Connections) {
     sum.wait_io += more.wait_io;
     sum.writing += more.writing;
     sum.lingering += more.lingering;
-}
-
-/// The parent's process id: whoever asks is a child, or the parent itself.
-fn parent(snapshot: &Snapshot) -> i32 {
-    let own = getpid().as_raw();
-    if snapshot.processes.iter().any(|process| process.pid == own) { getppid().as_raw() } else { own }
 }
 
 fn add_cpu(snapshot: &mut Snapshot) {
