@@ -54,6 +54,18 @@ fn h2load_agrees() {
 }
 
 #[test]
+fn files_arrive_whole_without_sendfile() {
+    for mpm in Mpm::ALL {
+        let mut server = Server::start(mpm, "EnableSendfile Off").unwrap();
+        let mut client = Client::connect(server.port).unwrap();
+        for file in FILES {
+            assert!(client.get(file.path).unwrap().body == file.bytes(), "{} from {}", file.path, mpm.name());
+        }
+        server.stop().unwrap();
+    }
+}
+
+#[test]
 fn curl_agrees() {
     let _alone = alone();
     for mpm in Mpm::ALL {

@@ -113,7 +113,7 @@ fn take(out: &OutQueue, most: usize, sent: &mut Vec<u8>) -> io::Result<usize> {
     let before = sent.len();
     match out.front() {
         Front::Empty => {}
-        Front::File(file, range) => {
+        Front::File(file, range) | Front::Read(file, range) => {
             let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(most);
             sent.resize(before + length, 0);
             file.read_exact_at(&mut sent[before..], range.start)?;

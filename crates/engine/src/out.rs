@@ -19,6 +19,8 @@ pub enum Piece {
     Shared(Arc<[u8]>, Range<usize>),
     /// A range of a file, to be sent without copying it through user space.
     File(Arc<File>, Range<u64>),
+    /// A range of a file, to be read just before it is sent: nothing of it is held while the peer is slow.
+    Read(Arc<File>, Range<u64>),
 }
 
 impl Piece {
@@ -28,7 +30,7 @@ impl Piece {
             Piece::Bytes(bytes) => bytes.len() as u64,
             Piece::Static(bytes) => bytes.len() as u64,
             Piece::Shared(_, range) => range.len() as u64,
-            Piece::File(_, range) => range.end.saturating_sub(range.start),
+            Piece::File(_, range) | Piece::Read(_, range) => range.end.saturating_sub(range.start),
         }
     }
 
@@ -43,7 +45,7 @@ impl Piece {
             Piece::Bytes(bytes) => Some(bytes),
             Piece::Static(bytes) => Some(bytes),
             Piece::Shared(bytes, range) => Some(&bytes[range.clone()]),
-            Piece::File(..) => None,
+            Piece::File(..) | Piece::Read(..) => None,
         }
     }
 }
@@ -55,8 +57,10 @@ pub enum Front<'a> {
     Empty,
     /// Memory to send; [`OutQueue::gather`] gives it and what follows as slices.
     Memory,
-    /// A range of a file.
+    /// A range of a file, for sendfile(2).
     File(&'a Arc<File>, Range<u64>),
+    /// A range of a file that is to be read and sent.
+    Read(&'a Arc<File>, Range<u64>),
 }
 
 /// Pieces in the order in which they are to be sent. Pieces are never empty.
@@ -131,6 +135,7 @@ impl OutQueue {
         match self.memory.pieces.front() {
             None => Front::Empty,
             Some(Piece::File(file, range)) => Front::File(file, range.clone()),
+            Some(Piece::Read(file, range)) => Front::Read(file, range.clone()),
             Some(_) => Front::Memory,
         }
     }
@@ -158,7 +163,7 @@ impl OutQueue {
             let left = piece.len() - self.sent as u64;
             if n < left {
                 match piece {
-                    Piece::File(_, range) => range.start += n,
+                    Piece::File(_, range) | Piece::Read(_, range) => range.start += n,
                     _ => self.sent += n as usize,
                 }
                 return;
@@ -224,7 +229,7 @@ mod tests {
         loop {
             let taken = match queue.front() {
                 Front::Empty => return got,
-                Front::File(file, range) => {
+                Front::File(file, range) | Front::Read(file, range) => {
                     use std::os::unix::fs::FileExt;
                     let mut buffer = vec![0; (range.end - range.start).min(step as u64) as usize];
                     file.read_exact_at(&mut buffer, range.start).unwrap();
@@ -253,10 +258,11 @@ mod tests {
             queue.push(Piece::Static(b"static "));
             queue.push(Piece::Shared(Arc::from(&b"xshared x"[..]), 1..8));
             queue.push(Piece::File(Arc::new(File::open(&dir).unwrap()), 2..9));
+            queue.push(Piece::Read(Arc::new(File::open(&dir).unwrap()), 1..3));
             queue.push(Piece::Static(b""));
             queue.tail().extend_from_slice(b" tail");
-            assert_eq!(queue.len(), 5 + 7 + 7 + 7 + 5);
-            assert_eq!(drain(&mut queue, step), b"head static shared 2345678 tail", "step {step}");
+            assert_eq!(queue.len(), 5 + 7 + 7 + 7 + 2 + 5);
+            assert_eq!(drain(&mut queue, step), b"head static shared 234567812 tail", "step {step}");
             assert!(queue.is_empty());
         }
         std::fs::remove_file(dir).unwrap();

@@ -60,7 +60,8 @@ pub fn enqueue(out: &mut OutQueue, request: &Request, connection: &Connection, s
         Body::Resource(resource) => match &resource.content {
             Content::Memory(bytes) if bytes.len() <= COPY_MAX => tail.extend_from_slice(bytes),
             Content::Memory(bytes) => out.push(Piece::Shared(Arc::clone(bytes), 0..bytes.len())),
-            Content::File(file) => out.push(Piece::File(Arc::clone(file), 0..resource.size)),
+            Content::File(file) if site.sendfile => out.push(Piece::File(Arc::clone(file), 0..resource.size)),
+            Content::File(file) => out.push(Piece::Read(Arc::clone(file), 0..resource.size)),
         },
     }
     Sent { total: head + body, body }

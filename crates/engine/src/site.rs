@@ -27,6 +27,8 @@ pub struct Site {
     pub keep_alive_timeout: Duration,
     /// Requests that may follow the first on a connection (`MaxKeepAliveRequests`); 0 is no limit.
     pub max_keep_alive_requests: u32,
+    /// Whether large files are sent by sendfile(2) rather than read and sent (`EnableSendfile`).
+    pub sendfile: bool,
     /// Bounds on a request head (`LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`).
     pub limits: Limits,
     /// Bytes of a request body that are read before the request is refused with 413 (`LimitRequestBody`).
@@ -45,7 +47,7 @@ pub struct Site {
 pub const LIMIT_REQUEST_BODY: u64 = 1 << 30;
 
 impl Site {
-    /// Apache's defaults around `phases`.
+    /// Apache's defaults around `phases`, except that `EnableSendfile` is on.
     pub fn new(phases: Phases) -> Site {
         Site {
             server: concat!("Manifold/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -55,6 +57,7 @@ impl Site {
             keep_alive: true,
             keep_alive_timeout: Duration::from_secs(5),
             max_keep_alive_requests: 100,
+            sendfile: true,
             limits: Limits::default(),
             limit_request_body: LIMIT_REQUEST_BODY,
             extended_status: false,

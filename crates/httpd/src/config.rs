@@ -298,6 +298,7 @@ impl Config {
         site.read_timeouts = raw.read_timeouts;
         assign(&mut site.keep_alive, raw.keep_alive);
         assign(&mut site.keep_alive_timeout, raw.keep_alive_timeout);
+        assign(&mut site.sendfile, raw.sendfile);
         assign(&mut site.max_keep_alive_requests, raw.max_keep_alive_requests);
         assign(&mut site.limits.request_line, raw.limit_request_line);
         assign(&mut site.limits.fields, raw.limit_request_fields);
@@ -384,7 +385,7 @@ mod tests {
     fn a_faultless_configuration_is_resolved() {
         let lines = "Listen 127.0.0.1:8080\nLoadModule mpm_prefork_module x\nStartServers 2\nDocumentRoot htdocs\n\
                      TypesConfig mime.types\nLogFormat \"%h\" host\nCustomLog a.log host\nCustomLog b.log combined\n\
-                     LogLevel info mpm_prefork:debug\nKeepAliveTimeout 100ms\nServerTokens Prod\nUser #1\nGroup #2\n";
+                     LogLevel info mpm_prefork:debug\nKeepAliveTimeout 100ms\nEnableSendfile Off\nServerTokens Prod\nUser #1\nGroup #2\n";
         let (folder, loaded) = load_lines("faultless", lines, Args::default());
         assert_eq!(diagnostics(&loaded).collect::<Vec<_>>(), [] as [&Diagnostic; 0]);
         let mut config = loaded.config.unwrap();
@@ -400,7 +401,10 @@ mod tests {
         assert_eq!(config.site.access_logs.len(), 2);
         config.site.access_logs.clear();
         let site = config.site().unwrap();
-        assert_eq!((site.server.as_str(), site.keep_alive_timeout.as_millis()), ("Manifold", 100));
+        assert_eq!(
+            (site.server.as_str(), site.keep_alive_timeout.as_millis(), site.sendfile),
+            ("Manifold", 100, false)
+        );
     }
 
     #[test]

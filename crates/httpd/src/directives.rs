@@ -20,6 +20,7 @@ pub(crate) struct RawSite {
     pub read_timeouts: ReadTimeouts,
     pub keep_alive: Option<bool>,
     pub keep_alive_timeout: Option<Duration>,
+    pub sendfile: Option<bool>,
     pub max_keep_alive_requests: Option<u32>,
     pub server_tokens: Option<Tokens>,
     pub limit_request_line: Option<usize>,
@@ -158,6 +159,17 @@ pub(crate) static ROWS: &[Row] = &[
             },
         )
     },
+    core(
+        "EnableSendfile",
+        SERVER,
+        ArgShape::Flag,
+        "On",
+        "Whether the kernel sends large files from its page cache; off, they are read and sent.",
+        |site, call| {
+            site.sendfile = Some(call.flag(0)?);
+            Ok(())
+        },
+    ),
     core("LimitRequestLine", SERVER, ArgShape::Take1, "8190", "Longest request line, in bytes.", |site, call| {
         site.limit_request_line = Some(bounded(call, 1 << 20)?);
         Ok(())

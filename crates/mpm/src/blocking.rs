@@ -1,9 +1,12 @@
 //! Waiting as a blocking call: the transport of prefork and worker, and the life of a connection that holds its thread.
 
+use std::fs::File;
 use std::future::Future;
 use std::io::{self, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::ops::Range;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -182,6 +185,23 @@ impl Transport for BlockingTransport {
     }
 }
 
+/// Bytes of a file that are read and sent in one go where sendfile(2) is not to be used.
+const READ_MAX: usize = 16 * 1024;
+
+/// Reads the beginning of a range and sends it. What the peer does not take is read again the next time, so that a slow
+/// one holds no buffer.
+fn send_read(stream: &impl AsFd, file: &File, range: Range<u64>, room: usize) -> io::Result<u64> {
+    let mut buffer = [0; READ_MAX];
+    let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(room).min(READ_MAX);
+    let read = file.read_at(&mut buffer[..length], range.start)?;
+    if read == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent"));
+    }
+    let more = range.start + (read as u64) < range.end;
+    let flags = if more { Flags::MoreFollows } else { Flags::None };
+    socket::send(stream, &[IoSlice::new(&buffer[..read])], flags).map(|n| n as u64)
+}
+
 /// One call that sends from the front of `out`: send, writev or sendfile; `None` where nothing is left.
 ///
 /// # Errors
@@ -225,5 +245,6 @@ pub fn send_some(stream: &impl AsFd, out: &OutQueue, at_most: u64) -> io::Result
                 n => Ok(Some(n as u64)),
             }
         }
+        Front::Read(file, range) => send_read(stream, file, range, room).map(Some),
     }
 }

@@ -280,7 +280,7 @@ pub fn start(
 pub fn lines(family: Family, kind: Kind) -> String {
     let sendfile = if kind == Kind::SlowReadNosendfile { "off" } else { "on" };
     match family {
-        Family::Manifold => "KeepAliveTimeout 300\n".to_owned(),
+        Family::Manifold => format!("KeepAliveTimeout 300\nEnableSendfile {sendfile}\n"),
         Family::Apache2 => format!(
             "KeepAliveTimeout 300\nEnableSendfile {sendfile}\n\
              RequestReadTimeout header=20-40,minrate=500\nRequestReadTimeout body=20,minrate=500\n"
@@ -320,6 +320,7 @@ mod tests {
     #[test]
     fn a_kind_gets_the_server_it_needs() {
         for (family, on, off) in [
+            (Family::Manifold, "EnableSendfile on\n", "EnableSendfile off\n"),
             (Family::Apache2, "EnableSendfile on\n", "EnableSendfile off\n"),
             (Family::Nginx, "sendfile on;\n", "sendfile off;\n"),
         ] {
