@@ -124,7 +124,7 @@ fn idle_connections_of_event_hold_no_worker() {
     // One process of four workers: with worker or prefork, 200 connections would need 200 of them.
     let one =
         "StartServers 1\nServerLimit 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nMinSpareThreads 1\nMaxSpareThreads 4";
-    let directives = format!("{one}\nAsyncRequestWorkerFactor 100\nKeepAliveTimeout 60");
+    let directives = format!("{one}\nKeepAliveTimeout 60");
     let mut server = Server::start(Mpm::Event, &directives).unwrap();
     let mut clients: Vec<Client> = (0..200).map(|_| Client::connect(server.port).unwrap()).collect();
     for client in &mut clients {

@@ -248,16 +248,29 @@ impl<'s, 'a> Listener<'s, 'a> {
                 return Health::Sick;
             }
             if !self.room.exhausted(error, shared, now, &mut self.ready) {
-                self.reserve = None;
-                if let Ok((stream, _)) = accept(self.sockets[index].listener, true) {
-                    self.refuse(stream, now);
-                    self.room.let_go_of_refused();
-                }
-                self.reserve = self.signals.as_fd().try_clone_to_owned().ok();
+                self.refuse_with_reserve(index, now);
             }
         }
         // Otherwise the connection is gone again, or another child was quicker.
         Health::Well
+    }
+
+    /// Answers clients one after the other with the descriptor that is left for this.
+    fn refuse_with_reserve(&mut self, index: usize, now: Instant) {
+        self.reserve = None;
+        let mut refused = 0;
+        while refused < ACCEPTS
+            && let Ok((stream, _)) = accept(self.sockets[index].listener, true)
+        {
+            self.refuse(stream, now);
+            self.room.let_go_of_refused();
+            refused += 1;
+        }
+        self.reserve = self.signals.as_fd().try_clone_to_owned().ok();
+        if refused == 0 {
+            // A worker took the descriptor, for a file.
+            self.room.pause(now);
+        }
     }
 
     fn refuse(&mut self, stream: TcpStream, now: Instant) {

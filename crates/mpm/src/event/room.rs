@@ -109,9 +109,16 @@ impl Room {
             self.shedding.failed();
         }
         self.exhausted = Some(error);
-        self.retry_at = Some(now + RETRY);
         shared.ask_for_end();
+        if !refuse {
+            self.pause(now);
+        }
         !refuse
+    }
+
+    /// Nothing can be done for new clients at the moment.
+    pub fn pause(&mut self, now: Instant) {
+        self.retry_at = Some(now + RETRY);
     }
 
     /// Answers a connection that was just accepted with 503.
