@@ -78,9 +78,9 @@ impl Line {
         self.look_at_spares = now + self.spares.next_look();
     }
 
-    /// Whether a child accepts connections.
+    /// Whether connections are accepted from every set of listening sockets.
     pub fn is_running(&self) -> bool {
-        self.running().next().is_some()
+        (0..self.sets()).all(|set| self.running().any(|slot| self.generation.set_of(slot) == set))
     }
 
     /// Workers that are neither idle nor gone, in children that accept.

@@ -174,6 +174,9 @@ impl<S: System> Parent<S> {
         }
         if matches!(self.phase, Phase::Serving) {
             self.current.keep_spares(&mut self.system);
+            if let Some(incoming) = &mut self.incoming {
+                incoming.line.keep_spares(&mut self.system);
+            }
         }
         self.beat = self.system.operator().beat(now);
         self.look_at_what_ends(now)

@@ -18,7 +18,7 @@ use crate::generation::ListenPlan;
 use crate::limits::{Limits, Model, Occasion, RawLimits, SpawnPolicy, Written, resolve};
 use crate::scoreboard::ServerState;
 use history::{Ask, Chance, Configuration, Event, Nature, Tally};
-use world::{Process, World};
+use world::{Process, World, is_own};
 
 /// Days of the test.
 const DAYS: u64 = 10_000;
@@ -32,6 +32,8 @@ const STEPS_MAX: u32 = 20_000;
 const GAP_MAX: Duration = Duration::from_millis(1_010);
 /// The same after forks have failed: the next attempt is a second later, at a look.
 const GAP_AFTER_FAILURE_MAX: Duration = Duration::from_millis(2_020);
+/// Forks are held off for so long after one failed, and a look more.
+const FORKS_HELD_OFF: Duration = Duration::from_millis(11_010);
 /// Nothing happens for so long: hysteresis, hold-offs and patience are over.
 const LONG: Duration = Duration::from_secs(61);
 
@@ -41,6 +43,8 @@ struct Day {
     sets: u32,
     /// Since when each set of the generation that serves has had no child.
     gaps: Vec<(u64, Option<Duration>)>,
+    /// Since when clients of each set wait for a child that may be made, and forks until then.
+    hungry: Vec<(u64, Option<Duration>)>,
     steps: u32,
     /// Steps in a row in which the parent did nothing.
     idle_steps: u32,
@@ -75,6 +79,7 @@ impl Day {
             parent,
             sets,
             gaps: Vec::new(),
+            hungry: Vec::new(),
             steps: 0,
             idle_steps: 0,
             may_fail: nature != Nature::Good,
@@ -189,7 +194,8 @@ impl Day {
         let no_deadline = self.parent.current.generation.limits.graceful_shutdown_timeout.is_none();
         let patient = self.parent.draining.iter().all(|draining| draining.hurry.is_none() && no_deadline);
         let comes = self.parent.incoming.is_some() || self.parent.succession.is_some() || !self.parent.in_force;
-        let quiet = self.idle_steps >= 3 && serving && patient && !comes;
+        let hungry = self.hungry.iter().any(|(_, since)| since.is_some());
+        let quiet = self.idle_steps >= 3 && serving && patient && !hungry && !comes;
         let next = world.next_event().unwrap_or(until).min(until);
         let to = match (quiet, comes || !serving) {
             (true, _) => next.max(wanted),
@@ -224,6 +230,7 @@ impl Day {
         self.check_reloads();
         self.check_gaps();
         self.check_nobody_waits_in_vain();
+        self.check_growth();
         let world = &self.parent.system;
         let held: usize = world.children.values().map(Process::held).sum();
         let queued: usize = world.sockets.iter().map(VecDeque::len).sum();
@@ -280,6 +287,39 @@ impl Day {
         for (socket, queue) in world.sockets.iter().enumerate() {
             let idle = world.children.values().any(|child| child.could_accept(socket, world.sockets.len()));
             assert!(queue.is_empty() || !idle, "clients wait though a child is idle");
+        }
+    }
+
+    /// Where clients wait, all children are busy and there may be more, the next look makes one.
+    fn check_growth(&mut self) {
+        let world = &self.parent.system;
+        let generation = &self.parent.current.generation;
+        let (board, limits, sets) = (&generation.scoreboard, &generation.limits, generation.listeners.len());
+        let states: Vec<ServerState> = (0..board.servers()).map(|slot| board.server(slot).state()).collect();
+        let is_alive = |state: &&ServerState| matches!(state, ServerState::Starting | ServerState::Running);
+        let failed = world.fork_failed_at.is_some_and(|at| world.now < at + FORKS_HELD_OFF);
+        let may_grow = matches!(self.parent.phase, Phase::Serving)
+            && states.iter().filter(is_alive).count() < limits.processes() as usize
+            && !world.forks_fail
+            && !failed;
+        self.hungry.resize(sets, (0, None));
+        for (set, hungry) in self.hungry.iter_mut().enumerate() {
+            let own = || {
+                states.iter().enumerate().filter(|(slot, _)| generation.set_of(*slot) == set).map(|(_, state)| *state)
+            };
+            let waits = (0..world.sockets.len())
+                .any(|socket| is_own(socket, world.sockets.len(), set, sets) && !world.sockets[socket].is_empty());
+            let is_hungry = waits
+                && may_grow
+                && own().any(|state| state == ServerState::Empty)
+                && own().all(|state| state != ServerState::Starting);
+            if !is_hungry || hungry.0 != world.forks {
+                *hungry = (world.forks, None);
+            }
+            if is_hungry {
+                let since = *hungry.1.get_or_insert(world.now);
+                assert!(world.now - since <= GAP_MAX, "clients of set {set} wait and no child is made");
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use manifold_sys::process::Ended;
 use manifold_sys::signal::Signal;
 
 use super::history::{Configuration, Event};
-use super::world::{Process, World};
+use super::world::{Process, World, is_own};
 use crate::generation::Generation;
 use crate::listeners::Owner;
 use crate::server::{Operator, Plan, Pulse};
@@ -58,6 +58,9 @@ impl System for World {
         if self.sockets.len() < sets {
             self.sockets.resize_with(sets, VecDeque::new);
         }
+        for (set, listeners) in generation.listeners.iter().enumerate() {
+            self.sets_by_address.insert(listeners.as_ptr().addr(), (set, sets));
+        }
         let process = Process {
             generation: generation.number,
             slot,
@@ -80,8 +83,11 @@ impl System for World {
         Ok(pid)
     }
 
-    fn waiting(&self, _listeners: &[TcpListener]) -> Option<u32> {
-        None
+    fn waiting(&self, listeners: &[TcpListener]) -> Option<u32> {
+        let (set, sets) = self.sets_by_address.get(&listeners.as_ptr().addr()).copied()?;
+        let sockets = self.sockets.len();
+        let own = (0..sockets).filter(|socket| is_own(*socket, sockets, set, sets));
+        Some(own.map(|socket| self.sockets[socket].len() as u32).sum())
     }
 
     fn signal(&mut self, pid: i32, signal: Signal) {

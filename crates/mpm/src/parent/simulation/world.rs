@@ -47,8 +47,7 @@ impl Process {
 
     /// Whether it would take a client from a socket, of so many.
     pub fn could_accept(&self, socket: usize, sockets: usize) -> bool {
-        let is_own = socket % self.sets == self.set || self.set % sockets == socket;
-        is_own && self.up && !self.quiescing && self.held() < self.workers.len()
+        is_own(socket, sockets, self.set, self.sets) && self.up && !self.quiescing && self.held() < self.workers.len()
     }
 
     fn is_busy(&self) -> bool {
@@ -85,6 +84,8 @@ pub struct World {
     pub reloads: u64,
     pub in_force: u64,
     pub refused: u64,
+    /// Which set of how many the listeners at an address in memory are.
+    pub(super) sets_by_address: BTreeMap<usize, (usize, usize)>,
     pub(super) successor: Option<(i32, bool)>,
     pub forks: u64,
     pub faults: u64,
@@ -121,6 +122,7 @@ impl World {
             reloads: 0,
             in_force: 0,
             refused: 0,
+            sets_by_address: BTreeMap::new(),
             successor: None,
             forks: 0,
             faults: 0,
@@ -251,7 +253,7 @@ impl World {
         let sets = child.sets;
         while child.up && !child.quiescing {
             let Some(worker) = child.workers.iter().position(Option::is_none) else { return };
-            let own = (0..sockets).filter(|socket| socket % sets == child.set || child.set % sockets == *socket);
+            let own = (0..sockets).filter(|socket| is_own(*socket, sockets, child.set, sets));
             let Some(client) = own.into_iter().find_map(|socket| self.sockets[socket].pop_front()) else { return };
             child.workers[worker] = Some(client);
             let slot = child.board.worker(child.slot, worker);
@@ -355,4 +357,9 @@ impl PopIfDue<Reverse<(Duration, u64, Event)>> for BinaryHeap<Reverse<(Duration,
     fn pop_if_due(&mut self, until: Duration) -> Option<Reverse<(Duration, u64, Event)>> {
         self.peek().is_some_and(|Reverse((at, ..))| *at <= until).then(|| self.pop()).flatten()
     }
+}
+
+/// Whether set `set` of `sets` accepts from socket `socket` of `sockets` (`Listeners::share`).
+pub(super) fn is_own(socket: usize, sockets: usize, set: usize, sets: usize) -> bool {
+    socket % sets == set || set % sockets == socket
 }
