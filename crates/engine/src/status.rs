@@ -7,7 +7,7 @@
 pub mod holders;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -319,20 +319,19 @@ pub trait StatusSource: Send + Sync + fmt::Debug {
     fn snapshot(&self, now: Duration) -> Snapshot;
 }
 
-/// How the status page finds its source: made with the configuration, filled once when the generation is made.
+/// How the status page finds its source: made with the configuration, filled whenever a generation is made of it.
 #[derive(Debug, Default)]
-pub struct StatusHandle(OnceLock<Arc<dyn StatusSource>>);
+pub struct StatusHandle(RwLock<Option<Arc<dyn StatusSource>>>);
 
 impl StatusHandle {
-    /// Sets the source; the first one stays.
+    /// Sets the source.
     pub fn set(&self, source: Arc<dyn StatusSource>) {
-        // A generation is made once for each configuration.
-        let _stays_with_the_first = self.0.set(source);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
 
-    /// The source, once the generation was made.
-    pub fn get(&self) -> Option<&dyn StatusSource> {
-        self.0.get().map(Arc::as_ref)
+    /// The source, once a generation was made.
+    pub fn get(&self) -> Option<Arc<dyn StatusSource>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -126,6 +126,31 @@ impl Listeners {
         used.chain(self.unused.iter().map(|socket| (socket, Owner::ServiceManager)))
     }
 
+    /// Takes from `other`, which was made of these by [`rebind`](Self::rebind), the sockets it added to addresses that are
+    /// listened to here; whether there are any. Its other sockets are closed.
+    pub fn adopt(&mut self, other: Listeners) -> bool {
+        let mut any = false;
+        for Place { wanted, mut sockets, .. } in other.places {
+            let Some(own) = self.places.iter_mut().find(|place| place.wanted == wanted) else { continue };
+            // Those that both have come first.
+            let added = sockets.split_off(own.sockets.len().min(sockets.len()));
+            any |= !added.is_empty();
+            own.sockets.extend(added);
+        }
+        any
+    }
+
+    /// The same sockets once more.
+    ///
+    /// # Errors
+    /// When the process lacks descriptors.
+    pub fn try_clone(&self) -> Result<Listeners, StartError> {
+        let place = |place: &Place| Ok(Place { sockets: clone_all(&place.sockets)?, ..*place });
+        let places = self.places.iter().map(place).collect::<io::Result<_>>().map_err(StartError::Descriptors)?;
+        let unused = clone_all(&self.unused).map_err(StartError::Descriptors)?;
+        Ok(Listeners { places, unused })
+    }
+
     /// Says in the log which sockets of the service manager nobody accepts from.
     pub fn tell_unused(&self) {
         for address in self.unused.iter().filter_map(|socket| socket.local_addr().ok()) {

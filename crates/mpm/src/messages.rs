@@ -194,6 +194,13 @@ impl Messages {
         }
     }
 
+    pub fn cannot_recast(&self, why: &str) {
+        log::error!(
+            target: self.target,
+            "sockets that a refused configuration added cannot be served yet, their connections wait: {why}"
+        );
+    }
+
     pub fn does_not_start(&self, pid: i32, within: Duration) {
         let seconds = within.as_secs();
         log::error!(target: "core", "child pid {pid} does not accept connections after {seconds} s, it is killed");

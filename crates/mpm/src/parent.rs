@@ -21,6 +21,7 @@ use crate::server::{self, Pulse};
 use crate::status::Board;
 use crate::system::{Request, Successor, System};
 
+mod recast;
 #[cfg(test)]
 mod simulation;
 
@@ -59,6 +60,8 @@ pub(crate) struct Parent<S> {
     in_force: bool,
     /// When the operator wants to hear that the parent is alive.
     beat: Option<Instant>,
+    /// When the line that serves is to be made anew, to accept from sockets that it lacks.
+    recast_at: Option<Instant>,
 }
 
 /// What becomes of connections under the old configuration.
@@ -76,6 +79,8 @@ struct Incoming {
     listeners: Listeners,
     restart: Restart,
     give_up_at: Instant,
+    /// It has the configuration of the line that serves.
+    is_recast: bool,
 }
 
 /// A line that was replaced.
@@ -124,6 +129,7 @@ impl<S: System> Parent<S> {
             generations,
             in_force: false,
             beat: None,
+            recast_at: None,
         }
     }
 
@@ -292,7 +298,7 @@ impl<S: System> Parent<S> {
         line.follows_a_reload();
         line.start(self.current.busy(), &mut self.system);
         let give_up_at = now + COMES_UP_WITHIN;
-        self.incoming = Some(Incoming { line, listeners, restart, give_up_at });
+        self.incoming = Some(Incoming { line, listeners, restart, give_up_at, is_recast: false });
     }
 
     fn refuse(&mut self, why: &str) {
@@ -331,10 +337,11 @@ impl<S: System> Parent<S> {
                 self.reload(restart);
             }
         }
+        self.recast(now);
     }
 
     fn promote(&mut self, now: Instant) {
-        let Some(Incoming { line, listeners, restart, .. }) = self.incoming.take() else { return };
+        let Some(Incoming { line, listeners, restart, is_recast, .. }) = self.incoming.take() else { return };
         self.listeners.shut_down_except(&listeners);
         self.listeners = listeners;
         let old = std::mem::replace(&mut self.current, line);
@@ -346,16 +353,24 @@ impl<S: System> Parent<S> {
             Restart::AtOnce => Reload::Restart,
         };
         self.ledger.reloaded(self.current.generation.number, how, self.system.wall());
+        self.recast_at = None;
         self.current.messages.resuming();
         self.listeners.tell_unused();
         self.in_force = true;
-        self.system.operator().in_force();
+        if !is_recast {
+            self.system.operator().in_force();
+        }
     }
 
     fn roll_back(&mut self, why: &str) {
-        let Some(Incoming { line, .. }) = self.incoming.take() else { return };
-        self.refuse(why);
+        let Some(Incoming { line, listeners, is_recast, .. }) = self.incoming.take() else { return };
         let now = self.system.now();
+        if is_recast {
+            self.current.messages.cannot_recast(why);
+        } else {
+            self.keep_sockets_of(listeners, now);
+            self.refuse(why);
+        }
         self.drain(Draining { line, since: now, hurry: Some(Escalation::begin(now)) });
     }
 

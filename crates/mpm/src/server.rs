@@ -168,6 +168,27 @@ pub(crate) fn generation(
     Ok(generation)
 }
 
+/// A generation like `old` that accepts from `listeners`.
+///
+/// # Errors
+/// As [`generation`].
+pub(crate) fn again(
+    number: u64,
+    old: &Generation,
+    listeners: &Listeners,
+    ledger: &Ledger,
+    others: Vec<Board>,
+) -> Result<Generation, StartError> {
+    let plan = Plan {
+        limits: old.limits.clone(),
+        site: Arc::clone(&old.site),
+        listen: ListenPlan::new(),
+        identity: old.identity.clone(),
+        core_dump_directory: old.core_dump_directory.clone(),
+    };
+    generation(number, plan, listeners, ledger, others)
+}
+
 /// Why a server did not start.
 #[derive(Debug)]
 pub enum StartError {

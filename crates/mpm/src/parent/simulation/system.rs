@@ -1,6 +1,5 @@
 //! The simulated world as the parent knows it.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use manifold_sys::process::Ended;
 use manifold_sys::signal::Signal;
 
 use super::history::{Configuration, Event};
-use super::world::{Process, World, is_own};
+use super::world::{Process, World, is_own, sockets_of};
 use crate::generation::Generation;
 use crate::listeners::Owner;
 use crate::server::{Operator, Plan, Pulse};
@@ -55,17 +54,17 @@ impl System for World {
         self.next_pid += 1;
         let limits = &generation.limits;
         let sets = generation.listeners.len();
-        if self.sockets.len() < sets {
-            self.sockets.resize_with(sets, VecDeque::new);
-        }
+        let sockets = sockets_of(generation);
+        self.listen_on(sockets);
         for (set, listeners) in generation.listeners.iter().enumerate() {
-            self.sets_by_address.insert(listeners.as_ptr().addr(), (set, sets));
+            self.sets_by_address.insert(listeners.as_ptr().addr(), (set, sets, sockets));
         }
         let process = Process {
             generation: generation.number,
             slot,
             set: generation.set_of(slot),
             sets,
+            sockets,
             board: generation.scoreboard.clone(),
             workers: vec![None; limits.threads_per_child as usize],
             up: false,
@@ -79,13 +78,12 @@ impl System for World {
         };
         self.tell(format_args!("generation {}, slot {slot}: {pid}", generation.number));
         self.children.insert(pid, process);
-        self.begin(pid, generation.number);
+        self.begin(pid, generation);
         Ok(pid)
     }
 
     fn waiting(&self, listeners: &[TcpListener]) -> Option<u32> {
-        let (set, sets) = self.sets_by_address.get(&listeners.as_ptr().addr()).copied()?;
-        let sockets = self.sockets.len();
+        let (set, sets, sockets) = self.sets_by_address.get(&listeners.as_ptr().addr()).copied()?;
         let own = (0..sockets).filter(|socket| is_own(*socket, sockets, set, sets));
         Some(own.map(|socket| self.sockets[socket].len() as u32).sum())
     }

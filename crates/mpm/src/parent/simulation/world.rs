@@ -14,7 +14,7 @@ use manifold_sys::signal::Signal;
 
 use super::history::{Ask, Chance, Configuration, Event, Nature, Tally};
 use crate::child::{EXIT_FATAL, EXIT_SICK, EXIT_WELL};
-use crate::generation::ListenPlan;
+use crate::generation::{Generation, ListenPlan};
 use crate::limits::Limits;
 use crate::scoreboard::{Scoreboard, ServerState, Status};
 use crate::server::Plan;
@@ -29,6 +29,8 @@ pub struct Process {
     pub(super) slot: usize,
     pub(super) set: usize,
     pub(super) sets: usize,
+    /// Sockets there were when its generation was made.
+    pub(super) sockets: usize,
     pub(super) board: Scoreboard,
     pub(super) workers: Vec<Option<u64>>,
     pub up: bool,
@@ -45,9 +47,12 @@ impl Process {
         self.workers.iter().flatten().count()
     }
 
-    /// Whether it would take a client from a socket, of so many.
-    pub fn could_accept(&self, socket: usize, sockets: usize) -> bool {
-        is_own(socket, sockets, self.set, self.sets) && self.up && !self.quiescing && self.held() < self.workers.len()
+    /// Whether it would take a client from a socket.
+    pub fn could_accept(&self, socket: usize) -> bool {
+        is_own(socket, self.sockets, self.set, self.sets)
+            && self.up
+            && !self.quiescing
+            && self.held() < self.workers.len()
     }
 
     fn is_busy(&self) -> bool {
@@ -76,16 +81,16 @@ pub struct World {
     pub(super) clients: u64,
     /// What the next reload finds.
     pub configure: Box<dyn Fn(&mut Chance) -> Configuration>,
-    pub(super) natures: BTreeMap<u64, Nature>,
-    pub(super) next_nature: Nature,
+    /// How children fare, by the address in memory of what they serve.
+    pub(super) natures: BTreeMap<usize, Nature>,
     pub listen: ListenPlan,
     /// What the parent did that was not a reminder.
     pub acts: u64,
     pub reloads: u64,
     pub in_force: u64,
     pub refused: u64,
-    /// Which set of how many the listeners at an address in memory are.
-    pub(super) sets_by_address: BTreeMap<usize, (usize, usize)>,
+    /// Which set of how many, of how many sockets, the listeners at an address in memory are.
+    pub(super) sets_by_address: BTreeMap<usize, (usize, usize, usize)>,
     pub(super) successor: Option<(i32, bool)>,
     pub forks: u64,
     pub faults: u64,
@@ -116,7 +121,6 @@ impl World {
             clients: 0,
             configure: Box::new(|_| Configuration::Broken),
             natures: BTreeMap::new(),
-            next_nature: Nature::Good,
             listen,
             acts: 0,
             reloads: 0,
@@ -132,8 +136,8 @@ impl World {
     }
 
     pub fn plan(&mut self, limits: Limits, nature: Nature) -> Plan {
-        self.next_nature = nature;
         let (site, listen) = (Arc::new(Site::new(Phases::new())), self.listen.clone());
+        self.natures.insert(Arc::as_ptr(&site).addr(), nature);
         Plan { limits, site, listen, identity: None, core_dump_directory: None }
     }
 
@@ -149,6 +153,13 @@ impl World {
     /// Children that have ended and that the parent has not asked for.
     pub fn unburied(&self) -> usize {
         self.ended.iter().filter(|(pid, _)| self.successor.is_none_or(|(successor, _)| successor != *pid)).count()
+    }
+
+    /// The kernel spreads clients over so many sockets, or more.
+    pub fn listen_on(&mut self, sockets: usize) {
+        if self.sockets.len() < sockets {
+            self.sockets.resize_with(sockets, VecDeque::new);
+        }
     }
 
     /// The parent's clock, for a moment of this world.
@@ -249,8 +260,7 @@ impl World {
     fn accept(&mut self, pid: i32) {
         let Some(child) = self.children.get_mut(&pid) else { return };
         let (_, stay, stuck) = self.load;
-        let sockets = self.sockets.len();
-        let sets = child.sets;
+        let (sets, sockets) = (child.sets, child.sockets);
         while child.up && !child.quiescing {
             let Some(worker) = child.workers.iter().position(Option::is_none) else { return };
             let own = (0..sockets).filter(|socket| is_own(*socket, sockets, child.set, sets));
@@ -317,8 +327,8 @@ impl World {
     }
 
     /// What a generation's child does from its fork on.
-    pub(super) fn begin(&mut self, pid: i32, generation: u64) {
-        let nature = *self.natures.entry(generation).or_insert(self.next_nature);
+    pub(super) fn begin(&mut self, pid: i32, generation: &Generation) {
+        let nature = self.natures[&Arc::as_ptr(&generation.site).addr()];
         let soon = self.chance.millis(2..60);
         match nature {
             Nature::Ends(status) => self.after(soon, Event::Ends(pid, status)),
@@ -331,7 +341,7 @@ impl World {
                 0..4 => self.after(soon, Event::Ends(pid, 101)),
                 4..8 => {
                     // The only one, and none before it was well.
-                    self.fatal |= generation == 1 && self.in_force == 0;
+                    self.fatal |= generation.number == 1 && self.in_force == 0;
                     self.after(soon, Event::Ends(pid, EXIT_SICK));
                 }
                 8 => {
@@ -359,7 +369,12 @@ impl PopIfDue<Reverse<(Duration, u64, Event)>> for BinaryHeap<Reverse<(Duration,
     }
 }
 
+/// Sockets that the children of a generation accept from, all together.
+pub(super) fn sockets_of(generation: &Generation) -> usize {
+    generation.listeners.iter().map(Vec::len).sum()
+}
+
 /// Whether set `set` of `sets` accepts from socket `socket` of `sockets` (`Listeners::share`).
 pub(super) fn is_own(socket: usize, sockets: usize, set: usize, sets: usize) -> bool {
-    socket % sets == set || set % sockets == socket
+    socket < sockets && (socket % sets == set || set % sockets == socket)
 }
