@@ -12,6 +12,7 @@ use manifold_engine::request::{Body, Content, Request, Resource};
 use manifold_engine::site::Site;
 use nix::sys::socket::shutdown;
 
+use super::room::{Doors, Room};
 use super::*;
 use crate::child::EXIT_WELL;
 use crate::generation::Generation;
@@ -32,30 +33,17 @@ struct Server {
 
 impl Server {
     fn start(connections: u64, change: impl Fn(&mut Site, &mut Limits)) -> Server {
-        let mut site = Site::new(pages());
-        let (mut limits, _) = resolve(Model::Event, &RawLimits::default(), 1, Occasion::Start);
-        limits.max_connections_per_child = connections;
-        change(&mut site, &mut limits);
-        // The only process there may be.
-        limits.max_request_workers = limits.threads_per_child;
-        let scoreboard = Scoreboard::new(1, limits.threads_per_child as usize).unwrap();
-        scoreboard.server(0).set_state(ServerState::Starting);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let parents = listener.try_clone().unwrap();
-        let generation = Generation {
-            number: 1,
-            limits,
-            site: Arc::new(site),
-            scoreboard: scoreboard.clone(),
-            listeners: vec![vec![listener]],
-            identity: None,
-            core_dump_directory: None,
+        let limits = |site: &mut Site, limits: &mut Limits| {
+            limits.max_connections_per_child = connections;
+            change(site, limits);
         };
+        let generation = generation(1, limits);
+        let scoreboard = generation.scoreboard.clone();
+        let listener = generation.listeners[0][0].try_clone().unwrap();
+        let address = listener.local_addr().unwrap();
         let body = move || child_main(&Child { generation: &generation, slot: 0 });
         let thread = Builder::new().name("a child of event".to_owned()).spawn(body).unwrap();
-        Server { address, listener: parents, scoreboard, thread }
+        Server { address, listener, scoreboard, thread }
     }
 
     /// Waits for the child to end.
@@ -88,7 +76,28 @@ impl Server {
     }
 }
 
-/// `/` is a short text, `/large` a file, `/memory` as much memory.
+/// A generation of at most so many processes, the first of which is starting.
+fn generation(processes: u32, change: impl Fn(&mut Site, &mut Limits)) -> Generation {
+    let mut site = Site::new(pages());
+    let (mut limits, _) = resolve(Model::Event, &RawLimits::default(), 1, Occasion::Start);
+    change(&mut site, &mut limits);
+    limits.max_request_workers = limits.threads_per_child * processes;
+    let scoreboard = Scoreboard::new(processes as usize, limits.threads_per_child as usize).unwrap();
+    scoreboard.server(0).set_state(ServerState::Starting);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    Generation {
+        number: 1,
+        limits,
+        site: Arc::new(site),
+        scoreboard,
+        listeners: vec![vec![listener]],
+        identity: None,
+        core_dump_directory: None,
+    }
+}
+
+/// `/` is a short text, `/panic` makes its worker panic, `/large` a file, `/memory` as much memory.
 fn pages() -> Phases {
     let bytes = Arc::clone(large());
     let path =
@@ -103,6 +112,7 @@ fn pages() -> Phases {
         request.response.body = match &request.path[..] {
             b"/" => Body::Bytes(b"a short text".to_vec()),
             b"/large" => Body::Resource(Arc::clone(&large)),
+            b"/panic" => panic!("as the test wants it"),
             b"/memory" => Body::Resource(Arc::clone(&memory)),
             _ => return Outcome::Declined,
         };
@@ -245,6 +255,49 @@ fn a_full_process_without_an_idle_connection_says_so() {
     server.await_counts(Counts { open: 1, wait_io: 1, ..Counts::default() });
     server.connect_and_ask(GET_CLOSE);
     drop(busy);
+    server.join();
+}
+
+#[test]
+fn a_full_process_refuses_only_when_no_other_will_help() {
+    let generation = generation(2, |_, limits| limits.max_connections = 1);
+    let child = Child { generation: &generation, slot: 0 };
+    let (epoll, wake) = (Epoll::new(EpollCreateFlags::empty()).unwrap(), EventFd::new().unwrap());
+    let places = Table::new(1);
+    let shared = Shared::new(&child, &epoll, &wake, &places, 1);
+    let (mut room, now, mut ready) = (Room::new("x"), Instant::now(), Vec::new());
+    let own = child.server();
+    own.set_state(ServerState::Running);
+    assert_eq!(room.doors(&shared, now), Doors::Open);
+    own.add_open(1);
+    assert_eq!(room.doors(&shared, now), Doors::Full);
+    assert!(room.make(&shared, now, &mut ready), "the parent may make another process");
+    assert_eq!(room.doors(&shared, now), Doors::Shut, "meanwhile clients wait");
+    let later = now + Duration::from_secs(4);
+    assert_eq!(room.doors(&shared, later), Doors::Full);
+    assert!(!room.make(&shared, later, &mut ready), "it did not");
+    let other = generation.scoreboard.server(1);
+    other.set_state(ServerState::Running);
+    assert_eq!(room.doors(&shared, later), Doors::Shut, "the other process takes them");
+    other.set_accepting(false);
+    assert_eq!(room.doors(&shared, later), Doors::Full);
+    assert!(!room.make(&shared, later, &mut ready), "both are full, and there may not be a third");
+    own.add_open(-1);
+    assert_eq!(room.doors(&shared, later), Doors::Open);
+    assert!(ready.is_empty(), "nothing was idle");
+}
+
+#[test]
+fn a_worker_that_panics_loses_its_connection_and_nothing_else() {
+    let server = Server::start(3, |_, limits| limits.threads_per_child = 1);
+    let kept = server.connect_and_ask(GET);
+    let lost = server.connect();
+    send(&lost, &GET.replace("/ ", "/panic "));
+    assert_ended(&lost);
+    server.await_counts(Counts { open: 1, keep_alive: 1, ..Counts::default() });
+    assert_eq!(ask(&kept, GET).1, b"a short text");
+    server.connect_and_ask(GET_CLOSE);
+    drop(kept);
     server.join();
 }
 
