@@ -311,6 +311,23 @@ mod tests {
     }
 
     #[test]
+    fn sockets_that_a_refused_configuration_added_were_closed_with_the_connections_in_them() {
+        let plan = ListenPlan { defer_accept: None, ..plan(&[any_port()]) };
+        let mut listeners = Listeners::bind(&plan, 1, Vec::new()).unwrap();
+        let refused = listeners.rebind(&plan, 3).unwrap();
+        let clients: Vec<TcpStream> = (0..32).map(|_| TcpStream::connect(listeners.addresses()[0]).unwrap()).collect();
+        assert!(listeners.adopt(refused));
+        let again = listeners.try_clone().unwrap();
+        drop(listeners);
+        let sets = again.share(1).unwrap();
+        let count = |socket: &TcpListener| std::iter::from_fn(|| socket.accept().ok()).count();
+        assert_eq!(sets[0].iter().map(count).sum::<usize>(), clients.len());
+        let mut listeners = again;
+        let refused = listeners.rebind(&plan, 2).unwrap();
+        assert!(!listeners.adopt(refused), "nothing was added");
+    }
+
+    #[test]
     fn a_reload_keeps_the_sockets_with_the_connections_that_wait_in_them() {
         let plan = plan(&[any_port()]);
         let plan = ListenPlan { defer_accept: None, ..plan };

@@ -55,6 +55,7 @@ impl Day {
 
     /// Each set of the generation that serves has a child that accepts, or will.
     fn check_gaps(&mut self) {
+        let well_ended = std::mem::take(&mut self.parent.system.well_ended);
         if !matches!(self.parent.phase, Phase::Serving) {
             return;
         }
@@ -74,6 +75,9 @@ impl Day {
             if has_child {
                 continue;
             }
+            let retries = world.fork_failed_at.is_some_and(|at| world.now <= at + GAP_MAX);
+            let has_ended = well_ended.contains(&(generation.number, set));
+            assert!(retries || !has_ended, "the last child of set {set} ended well, and none is made at once");
             let since = *gap.1.get_or_insert(world.now);
             let most = match world.fork_failed_at {
                 _ if world.forks_fail => continue,

@@ -74,6 +74,8 @@ pub struct World {
     pub listens: bool,
     pub(super) requests: VecDeque<Request>,
     pub(super) ended: VecDeque<(i32, Ended)>,
+    /// Generation and set of children that ended well since the last look at this.
+    pub well_ended: Vec<(u64, usize)>,
     pub forks_fail: bool,
     pub fork_failed_at: Option<Duration>,
     pub(super) load: (Duration, Duration, u64),
@@ -114,6 +116,7 @@ impl World {
             listens: true,
             requests: VecDeque::new(),
             ended: VecDeque::new(),
+            well_ended: Vec::new(),
             forks_fail: false,
             fork_failed_at: None,
             load: (Duration::ZERO, Duration::ZERO, 0),
@@ -322,6 +325,9 @@ impl World {
                 self.tally.cut += lost;
             }
             _ => self.tally.died += lost,
+        }
+        if how == Ended::Exit(EXIT_WELL) {
+            self.well_ended.push((child.generation, child.set));
         }
         self.ended.push_back((pid, how));
     }
