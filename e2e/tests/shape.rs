@@ -39,6 +39,16 @@ fn prefork_is_many_processes_of_one_thread() {
     server.stop().unwrap();
 }
 
+#[test]
+fn predictive_makes_the_children_that_clients_need_and_max_spare_more() {
+    let mut server = Server::start(Mpm::Prefork, "SpawnPolicy predictive\nRequestReadTimeout header=0").unwrap();
+    let mut clients: Vec<Client> = (0..40).map(|_| Client::connect(server.port).unwrap()).collect();
+    clients.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\n").unwrap());
+    check_threads(&server, &[1; 40 + 10]);
+    drop(clients);
+    server.stop().unwrap();
+}
+
 /// Two processes of ten workers, and no reason to have more or fewer.
 const TWO_BY_TEN: &str =
     "StartServers 2\nServerLimit 2\nThreadsPerChild 10\nMaxRequestWorkers 20\nMinSpareThreads 1\nMaxSpareThreads 20";
