@@ -121,9 +121,9 @@ fn prefork_waits_once_for_a_connection_and_blocks_in_recv() {
         assert!(receives >= requests, "keep-alive {keep_alive}: {receives} receives: {calls:?}");
         let connections = if keep_alive { 20 } else { requests };
         assert!(calls.of(&["accept", "accept4"]) >= connections, "keep-alive {keep_alive}: {calls:?}");
-        // One wait a connection: listening sockets never block, because a reload shares them with other models. For a
-        // request nothing tells the process that there is work; it is simply woken.
-        assert!(calls.of(WAITS) < connections + requests / 20, "keep-alive {keep_alive}: {calls:?}");
+        // A wait for each connection, or two where a child that comes back takes the one another was woken for: listening
+        // sockets never block, because a reload shares them with other models. No request is waited for.
+        assert!(calls.of(WAITS) < 2 * connections + requests / 100, "keep-alive {keep_alive}: {calls:?}");
     }
     server.stop().unwrap();
 }

@@ -55,8 +55,8 @@ fn check_counts(mpm: Mpm) {
     .unwrap();
     let page = json(server.port);
     let told = page["workers"].as_array().unwrap().iter().any(|row| row["request"] == "GET /page.html HTTP/1.1");
-    // percore's one worker has just taken up the request for this page.
-    assert!(told || mpm == Mpm::Percore, "{page}");
+    // Where an idle connection holds no worker, the worker that served it may be the one that answers this.
+    assert!(told || matches!(mpm, Mpm::Event | Mpm::Percore), "no worker tells of its last request");
     server.stop().unwrap();
 }
 
