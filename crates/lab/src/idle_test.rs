@@ -189,7 +189,7 @@ impl Test<'_> {
         let (with, without) = (run("with")?, run("without")?);
         let interrupted = || self.interrupt.came();
         for server in [&with, &without] {
-            probe(server.port, &self.page.body, WARM_UP, interrupted)?;
+            probe(&[server.port], &self.page.body, WARM_UP, interrupted)?;
         }
         let fresh = sampler::private_kib(&sampler::tree(with.pid())?);
         let wanted = Wanted { port: with.port, kind: Kind::Idle, clients: connections, within: ARRIVE_WITHIN };
@@ -203,8 +203,8 @@ impl Test<'_> {
         let mut rounds = Rounds::default();
         let times = Times { count: args.requests as usize, ..WARM_UP };
         for _ in 0..args.rounds {
-            let without = probe(without.port, &self.page.body, times, interrupted)?;
-            let with = probe(with.port, &self.page.body, times, interrupted)?;
+            let without = probe(&[without.port], &self.page.body, times, interrupted)?;
+            let with = probe(&[with.port], &self.page.body, times, interrupted)?;
             rounds.add(&without, &with);
         }
         let held = holders.held()?;

@@ -45,14 +45,19 @@ struct Probe {
     outcome: Option<Outcome>,
 }
 
-/// Probes `port` at those times; an answer must be 200 with `page` as its body. Ends when all probes have, or early when
+/// Probes `ports` in turn at those times; an answer must be 200 with `page` as its body. Ends when all probes have, or early when
 /// `interrupted` says so (probes not made are then left out).
 ///
 /// # Errors
 /// If the system has no epoll instance.
-pub fn probe(port: u16, page: &[u8], times: Times, mut interrupted: impl FnMut() -> bool) -> io::Result<Vec<Outcome>> {
+pub fn probe(
+    ports: &[u16],
+    page: &[u8],
+    times: Times,
+    mut interrupted: impl FnMut() -> bool,
+) -> io::Result<Vec<Outcome>> {
     let clock = Clock::since(Instant::now());
-    let request = format!("GET {PAGE} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n").into_bytes();
+    let request = format!("GET {PAGE} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").into_bytes();
     let mut prober =
         Prober { request, page, clock, poller: Poller::new()?, probes: Vec::new(), known: KnownHead::default() };
     let mut buffer = vec![0; READ_BYTES];
@@ -62,7 +67,7 @@ pub fn probe(port: u16, page: &[u8], times: Times, mut interrupted: impl FnMut()
         let started = prober.probes.len();
         let free = !times.one_by_one || prober.probes.last().is_none_or(|probe| probe.outcome.is_some());
         if free && started < times.count && now >= nanoseconds(times.every) * started as u64 {
-            prober.start(port, now);
+            prober.start(ports[started % ports.len()], now);
         }
         for index in 0..prober.poller.wait(TURN)? {
             let token = prober.poller.event(index).token as usize;
@@ -210,12 +215,12 @@ mod tests {
             }
         });
         let times = Times { count: answers.len(), every: Duration::ZERO, one_by_one: true };
-        let outcomes = probe(port, b"page", times, || false).expect("epoll");
+        let outcomes = probe(&[port], b"page", times, || false).expect("epoll");
         server.expect("a thread").join().expect("it ended");
         assert!(outcomes[0].is_ok(), "{outcomes:?}");
         let failed: Vec<_> = outcomes[1..].iter().map(|outcome| outcome.expect_err("not answered rightly")).collect();
         assert_eq!(failed, ["wrong answer", "503", "closed without an answer"]);
-        let refused = probe(port, b"page", Times { count: 1, ..times }, || false).expect("epoll");
+        let refused = probe(&[port], b"page", Times { count: 1, ..times }, || false).expect("epoll");
         assert_eq!(refused, [Err("refused")]);
     }
 }

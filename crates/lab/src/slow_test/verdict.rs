@@ -11,6 +11,8 @@ use crate::text;
 
 /// A normal request is answered within this time, or the row does not pass. Microseconds.
 const ANSWERED_WITHIN_US: u64 = 100_000;
+/// Where a server without slow clients takes longer than this, something else keeps the machine busy. Microseconds.
+const DISTURBED_US: u64 = 50_000;
 
 /// One server under one number of slow clients of one kind.
 #[derive(Clone, Debug, Serialize)]
@@ -29,8 +31,9 @@ pub struct Row {
     pub clients: usize,
     /// How they were at the end.
     pub held: Held,
-    /// Median of the probes before the clients came, microseconds.
-    pub before_us: Option<u64>,
+    /// The slowest of the same requests to a server without slow clients at the same time, microseconds; `None` if one was
+    /// not answered.
+    pub without_max_us: Option<u64>,
     /// Probes made.
     pub asked: usize,
     /// Probes answered.
@@ -47,9 +50,10 @@ pub struct Row {
 
 impl Row {
     /// Fills in what the probes said.
-    pub fn judge(mut self, before: &[Outcome], probes: &[Outcome]) -> Row {
+    pub fn judge(mut self, without: &[Outcome], probes: &[Outcome]) -> Row {
         let times = sorted(probes);
-        self.before_us = median(&sorted(before));
+        let others = sorted(without);
+        self.without_max_us = others.last().copied().filter(|_| others.len() == without.len());
         self.asked = probes.len();
         self.answered = times.len();
         self.median_us = median(&times);
@@ -73,6 +77,11 @@ impl Row {
         self.family == Family::Manifold && matches!(self.model, Model::Event | Model::Percore)
     }
 
+    /// Whether it does not pass while a server without slow clients was slow too, so that it says nothing about this one.
+    pub fn was_disturbed(&self) -> bool {
+        !self.passed && self.without_max_us.is_none_or(|max| max > DISTURBED_US)
+    }
+
     fn cells(&self) -> Vec<String> {
         let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| text::micros(us as f64));
         let verdict = match (self.passed, self.counts()) {
@@ -87,15 +96,17 @@ impl Row {
             text::grouped(self.held.connected as i64),
             text::grouped(self.held.open as i64),
             format!("{}/{}", self.answered, self.asked),
-            time(self.before_us),
             time(self.median_us),
             time(self.max_us),
+            time(self.without_max_us),
             verdict,
         ]
     }
 
     fn why(&self) -> String {
-        if !self.failures.is_empty() {
+        if self.was_disturbed() {
+            ": the machine was busy".to_owned()
+        } else if !self.failures.is_empty() {
             format!(": {}", self.failures.join(", "))
         } else if self.held.connected < self.clients {
             ": not all could connect".to_owned()
@@ -107,8 +118,18 @@ impl Row {
 
 /// The table of all rows.
 pub fn lines(rows: &[Row]) -> String {
-    let head =
-        ["server", "clients", "number", "connected", "held", "answered", "before", "median", "max", "within 100 ms"];
+    let head = [
+        "server",
+        "clients",
+        "number",
+        "connected",
+        "held",
+        "answered",
+        "median",
+        "max",
+        "max without",
+        "within 100 ms",
+    ];
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
     table::lines(&head, &cells)
 }
@@ -152,6 +173,10 @@ mod tests {
     use super::*;
 
     fn row(family: Family, model: Model, connected: usize, probes: &[Outcome]) -> Row {
+        row_beside(&[Ok(100), Ok(200)], family, model, connected, probes)
+    }
+
+    fn row_beside(without: &[Outcome], family: Family, model: Model, connected: usize, probes: &[Outcome]) -> Row {
         let row = Row {
             label: "manifold event",
             family,
@@ -159,7 +184,7 @@ mod tests {
             kind: Kind::SlowHead,
             clients: 450,
             held: Held { connected, open: 440, ..Held::default() },
-            before_us: None,
+            without_max_us: None,
             asked: 0,
             answered: 0,
             median_us: None,
@@ -167,7 +192,7 @@ mod tests {
             failures: Vec::new(),
             passed: false,
         };
-        row.judge(&[Ok(200), Ok(100), Ok(300)], probes)
+        row.judge(without, probes)
     }
 
     #[test]
@@ -181,7 +206,20 @@ mod tests {
         ] {
             let row = row(Family::Manifold, Model::Event, connected, probes);
             assert_eq!((row.passed, row.cells().last().map(String::as_str)), (passed, Some(last)), "{row:?}");
-            assert_eq!(row.before_us, Some(200));
+            assert_eq!((row.without_max_us, row.was_disturbed()), (Some(200), false));
+        }
+        for (without, probe, disturbed, last) in [
+            (&[Ok(50_001)][..], Ok(100_001), true, "FAILED: the machine was busy"),
+            (&[Ok(1), Err("refused")], Ok(100_001), true, "FAILED: the machine was busy"),
+            (&[Ok(50_000)], Ok(100_001), false, "FAILED"),
+            (&[Ok(900_000)], Ok(500), false, "ok"),
+        ] {
+            let row = row_beside(without, Family::Manifold, Model::Event, 450, &[probe]);
+            assert_eq!(
+                (row.was_disturbed(), row.cells().last().map(String::as_str)),
+                (disturbed, Some(last)),
+                "{row:?}"
+            );
         }
     }
 
