@@ -208,6 +208,12 @@ struct Reloader<'a> {
     ports: &'a [u16],
 }
 
+/// How long the clients were at work, and how long they stood still at most.
+struct Times {
+    seconds: f64,
+    stall_ms: f64,
+}
+
 /// The reload under way, or the last one.
 struct UnderWay {
     generation: usize,
@@ -282,6 +288,7 @@ impl Reloader<'_> {
         let mut rows = Vec::new();
         let mut faults = Vec::new();
         let mut lost_before = 0;
+        let (mut last_turn, mut stall) = (clock.now(), 0);
         let mut under_way: Option<UnderWay> = None;
         // In the middle of its interval, so that losses before the first and after the last reload are seen too.
         let mut next = interval / 2;
@@ -292,6 +299,7 @@ impl Reloader<'_> {
                 }
             }
             let now = clock.now();
+            (last_turn, stall) = (now, stall.max(now - last_turn));
             if self.test.interrupt.came() {
                 return Ok(None);
             }
@@ -333,8 +341,8 @@ impl Reloader<'_> {
             None => lost_before = lost,
         }
         faults.extend(self.wrong_models(rows.len()));
-        let seconds = clock.now() as f64 / 1e9;
-        Ok(Some(self.trial(installed, clients.tally(), (lost_before, rows, faults), seconds)))
+        let times = Times { seconds: clock.now() as f64 / 1e9, stall_ms: stall as f64 / 1e6 };
+        Ok(Some(self.trial(installed, clients.tally(), (lost_before, rows, faults), times)))
     }
 
     /// No new requests; those under way are seen to their end.
@@ -367,7 +375,7 @@ impl Reloader<'_> {
         installed: &Installed,
         tally: &client::Tally,
         (lost_before, reloads, faults): (u64, Vec<Reload>, Vec<String>),
-        seconds: f64,
+        Times { seconds, stall_ms }: Times,
     ) -> Trial {
         let args = self.test.args;
         Trial {
@@ -375,6 +383,7 @@ impl Reloader<'_> {
             version: installed.version.clone(),
             buckets: args.buckets,
             seconds,
+            stall_ms,
             pairs: plan::pairs(&self.walk[..=reloads.len()]),
             planned: args.reloads as usize,
             lost_before,

@@ -46,9 +46,10 @@ pub fn lines(family: Family, model: Model, clients: usize, generation: usize) ->
     let odd = family == Family::Manifold && generation % 2 == 1;
     let mut text = String::new();
     if family == Family::Nginx {
-        return "sendfile on;\nkeepalive_timeout 5s;\nkeepalive_requests 100;\n".to_owned();
+        return "sendfile on;\nkeepalive_timeout 60s;\nkeepalive_requests 100;\n".to_owned();
     }
-    text.push_str("Timeout 60\nKeepAlive On\nKeepAliveTimeout 5\nMaxKeepAliveRequests 100\n");
+    // Far above the clients' pauses, also where a busy machine lets them stand still for seconds.
+    text.push_str("Timeout 60\nKeepAlive On\nKeepAliveTimeout 60\nMaxKeepAliveRequests 100\n");
     // Half as many again as there are clients, so that nobody waits for a process to be made.
     let start = clients + clients / 2;
     match model {

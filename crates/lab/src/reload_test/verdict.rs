@@ -7,6 +7,9 @@ use crate::table;
 use crate::target::{Family, Model};
 use crate::text::{self, counted};
 
+/// Where the clients stood still for longer, in milliseconds, it is said.
+const STALL_MS_MAX: f64 = 1000.0;
+
 /// What became of one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
@@ -18,6 +21,8 @@ pub struct Trial {
     pub buckets: bool,
     /// Seconds the clients were at work.
     pub seconds: f64,
+    /// Milliseconds that the clients themselves stood still at most, because the machine was busy.
+    pub stall_ms: f64,
     /// Ordered pairs of models that were changed between.
     pub pairs: usize,
     /// Reloads that were to be done.
@@ -84,6 +89,9 @@ impl Trial {
         };
         if self.lost_before > 0 {
             text.push_str(&format!(" Of these {} before the first reload.", grouped(self.lost_before)));
+        }
+        if self.stall_ms > STALL_MS_MAX {
+            text.push_str(&format!(" The clients stood still for {:.1} s: the machine was busy.", self.stall_ms / 1e3));
         }
         for fault in &self.faults {
             text.push_str(&format!(" {fault}."));
@@ -169,6 +177,7 @@ mod tests {
             version: "Manifold".to_owned(),
             buckets: false,
             seconds: 3.0,
+            stall_ms: 3.0,
             pairs: 1,
             planned: 2,
             lost_before: 0,
@@ -204,6 +213,12 @@ mod tests {
         };
         let lost = "1 timed out. Of these 1 before the first reload";
         check(before, false, &format!("manifold: 1 of 1 501 requests lost in {how}: {lost}."));
+        let busy = " The clients stood still for 1.5 s: the machine was busy.";
+        check(
+            |t| t.stall_ms = 1500.0,
+            true,
+            &format!("manifold: nothing lost in {how}; 1 500 requests answered.{busy}"),
+        );
         let fault = |t: &mut Trial| t.faults.push("The server ended".to_owned());
         check(fault, false, &format!("manifold: nothing lost in {how}; 1 500 requests answered. The server ended."));
         check(|t| t.planned = 3, false, &format!("manifold: nothing lost in {how}; 1 500 requests answered."));
