@@ -21,7 +21,10 @@ const KILLS: usize = 50;
 /// Half of them keep their connections.
 const CLIENTS: usize = 8;
 /// Requests on a kept connection.
-const KEPT: usize = 20;
+const KEPT: usize = 200;
+/// Between two connections of a client: each leaves an entry in the kernel's table of sockets for a minute, which is read
+/// at every kill.
+const BETWEEN: Duration = Duration::from_millis(3);
 
 /// Enough children that one is always there.
 fn several(mpm: Mpm) -> &'static str {
@@ -81,6 +84,7 @@ fn check(mpm: Mpm, seed: u64) {
                     if let Err(port) = talk(port, requests, answered) {
                         failed.lock().unwrap().push(port);
                     }
+                    thread::sleep(BETWEEN);
                 }
             });
         }
