@@ -57,13 +57,13 @@ pub struct Account {
     pub rates: Rates,
 }
 
-/// What a reload was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What becomes of connections under the old configuration at a reload; the stronger kind is the greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reload {
-    /// HUP: connections were cut.
-    Restart,
-    /// USR1: they were finished.
+    /// They are finished (USR1).
     Graceful,
+    /// They are cut (HUP).
+    Restart,
 }
 
 impl Ledger {

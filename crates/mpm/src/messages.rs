@@ -7,8 +7,8 @@ use manifold_sys::process::Ended;
 use manifold_sys::signal::Signal;
 
 use crate::health::Verdict;
+use crate::ledger::Reload;
 use crate::limits::Model;
-use crate::parent::Restart;
 use crate::spare::{Census, Full};
 
 /// Signals that end a child without a word.
@@ -148,13 +148,13 @@ impl Messages {
         log::info!(target: self.target, "{}: caught SIGWINCH, shutting down gracefully", self.stopping_gracefully);
     }
 
-    pub fn restarting(&self, how: Restart) {
+    pub fn restarting(&self, how: Reload) {
         let target = self.target;
         match how {
-            Restart::Graceful => {
+            Reload::Graceful => {
                 log::info!(target: target, "{}: Graceful restart requested, doing restart", self.restarting_gracefully);
             }
-            Restart::AtOnce => {
+            Reload::Restart => {
                 log::info!(target: target, "{}: SIGHUP received.  Attempting to restart", self.restarting);
             }
         }

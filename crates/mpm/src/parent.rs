@@ -55,7 +55,7 @@ pub(crate) struct Parent<S> {
     phase: Phase,
     tick: Instant,
     /// A reload that was asked for while another was under way.
-    pending: Option<Restart>,
+    pending: Option<Reload>,
     generations: u64,
     in_force: bool,
     /// When the operator wants to hear that the parent is alive.
@@ -64,20 +64,11 @@ pub(crate) struct Parent<S> {
     recast_at: Option<Instant>,
 }
 
-/// What becomes of connections under the old configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Restart {
-    /// They are finished (USR1).
-    Graceful,
-    /// They are cut (HUP).
-    AtOnce,
-}
-
 /// A line that takes over when it accepts connections.
 struct Incoming {
     line: Line,
     listeners: Listeners,
-    restart: Restart,
+    restart: Reload,
     give_up_at: Instant,
     /// It has the configuration of the line that serves.
     is_recast: bool,
@@ -195,8 +186,8 @@ impl<S: System> Parent<S> {
             // Asked twice, it is meant: a container's runtime does so before it kills.
             Request::GracefulStop if !serving => self.stop_at_once(Ended::Gracefully),
             Request::GracefulStop => self.stop_gracefully(),
-            Request::Restart if serving => self.reload(Restart::AtOnce),
-            Request::Graceful if serving => self.reload(Restart::Graceful),
+            Request::Restart if serving => self.reload(Reload::Restart),
+            Request::Graceful if serving => self.reload(Reload::Graceful),
             Request::Upgrade if serving => self.upgrade(),
             Request::Restart | Request::Graceful | Request::Upgrade => {}
         }
@@ -273,7 +264,7 @@ impl<S: System> Parent<S> {
 
 /// Reloading.
 impl<S: System> Parent<S> {
-    fn reload(&mut self, restart: Restart) {
+    fn reload(&mut self, restart: Reload) {
         if self.incoming.is_some() || self.succession.is_some() {
             self.pending = self.pending.max(Some(restart));
             return;
@@ -346,13 +337,9 @@ impl<S: System> Parent<S> {
         self.listeners = listeners;
         let old = std::mem::replace(&mut self.current, line);
         old.ask_all_to_end(&mut self.system);
-        let hurry = (restart == Restart::AtOnce).then(|| Escalation::begin(now));
+        let hurry = (restart == Reload::Restart).then(|| Escalation::begin(now));
         self.drain(Draining { line: old, since: now, hurry });
-        let how = match restart {
-            Restart::Graceful => Reload::Graceful,
-            Restart::AtOnce => Reload::Restart,
-        };
-        self.ledger.reloaded(self.current.generation.number, how, self.system.wall());
+        self.ledger.reloaded(self.current.generation.number, restart, self.system.wall());
         self.recast_at = None;
         self.current.messages.resuming();
         self.listeners.tell_unused();

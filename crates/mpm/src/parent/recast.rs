@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Incoming, Parent, Phase, Restart};
+use super::{Incoming, Parent, Phase};
+use crate::ledger::Reload;
 use crate::line::{COMES_UP_WITHIN, Line};
 use crate::listeners::Listeners;
 use crate::server;
@@ -42,7 +43,7 @@ impl<S: System> Parent<S> {
         let mut line = Line::new(generation, now);
         line.follows_a_reload();
         line.start(self.current.busy(), &mut self.system);
-        let (restart, give_up_at) = (Restart::Graceful, now + COMES_UP_WITHIN);
+        let (restart, give_up_at) = (Reload::Graceful, now + COMES_UP_WITHIN);
         self.incoming = Some(Incoming { line, listeners, restart, give_up_at, is_recast: true });
     }
 }
