@@ -56,12 +56,7 @@ impl Process {
 
     /// Whether it holds the server's end of a TCP connection over IPv4 loopback, given both ports.
     pub fn holds(self, server_port: u16, client_port: u16) -> bool {
-        let Some(inode) = socket_inode(server_port, client_port) else { return false };
-        let Ok(entries) = fs::read_dir(self.path("fd")) else { return false };
-        let wanted = format!("socket:[{inode}]");
-        entries
-            .filter_map(Result::ok)
-            .any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()))
+        self.clients(server_port).contains(&client_port)
     }
 
     /// The clients' ports of the TCP connections over IPv4 that it holds the server's end of.
@@ -88,21 +83,8 @@ impl Process {
     }
 }
 
-/// The inode of the server's end of a connection, from the table of TCP sockets.
-fn socket_inode(server_port: u16, client_port: u16) -> Option<String> {
-    let table = fs::read_to_string("/proc/net/tcp").ok()?;
-    table.lines().find_map(|line| inode_of(line, server_port, client_port))
-}
-
-/// The inode in a line of /proc/net/tcp, where it is this connection's: `sl local remote st queues tr retrnsmt uid timeout inode`.
-fn inode_of(line: &str, server_port: u16, client_port: u16) -> Option<String> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let port = |address: &str| u16::from_str_radix(address.split_once(':')?.1, 16).ok();
-    let matches = port(fields.get(1)?)? == server_port && port(fields.get(2)?)? == client_port;
-    matches.then(|| fields.get(9).map(ToString::to_string)).flatten()
-}
-
-/// The inode and the client's port in a line of /proc/net/tcp, where it is a connection to this port of a server.
+/// The inode and the client's port in a line of /proc/net/tcp, where it is a connection to this port of a server:
+/// `sl local remote st queues tr retrnsmt uid timeout inode`.
 fn connection_of(line: &str, server_port: u16) -> Option<(String, u16)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let port = |address: &str| u16::from_str_radix(address.split_once(':')?.1, 16).ok();
@@ -117,11 +99,9 @@ mod tests {
     #[test]
     fn a_line_of_the_socket_table_is_understood() {
         let line = "   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 48213 1 0 20 4 30 10 -1";
-        assert_eq!(inode_of(line, 8080, 54321).as_deref(), Some("48213"));
-        assert_eq!(inode_of(line, 8080, 54322), None);
         assert_eq!(connection_of(line, 8080), Some(("48213".to_owned(), 54321)));
         assert_eq!(connection_of(line, 8081), None);
-        assert_eq!(inode_of("  sl  local_address rem_address   st", 8080, 1), None);
+        assert_eq!(connection_of("  sl  local_address rem_address   st", 8080), None);
     }
 
     #[test]
