@@ -12,6 +12,7 @@ pub mod out;
 pub mod phases;
 pub mod reqtimeout;
 pub mod request;
+pub mod resource;
 pub mod respond;
 pub mod serve;
 pub mod site;

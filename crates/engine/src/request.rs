@@ -2,7 +2,6 @@
 //! buffers is allocated.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use manifold_http::Head;
 use manifold_http::Method;
 use manifold_http::Status;
 
+pub use crate::resource::{Content, Resource};
 use crate::transport::Turn;
 
 /// One request, from its head to its answer.
@@ -53,26 +53,6 @@ pub enum Found {
     Directory,
     /// A regular file.
     File(Arc<Resource>),
-}
-
-/// A file as it stood when it was looked up.
-#[derive(Debug)]
-pub struct Resource {
-    /// Bytes.
-    pub size: u64,
-    /// `Last-Modified` and `ETag`, rendered as complete field lines.
-    pub validators: Vec<u8>,
-    /// Where its bytes come from.
-    pub content: Content,
-}
-
-/// Where the bytes of a resource come from.
-#[derive(Debug)]
-pub enum Content {
-    /// A small file, kept in memory.
-    Memory(Arc<[u8]>),
-    /// A larger one, kept open.
-    File(Arc<File>),
 }
 
 /// An answer in the making; the engine adds `Date`, `Server`, `Content-Length` and the connection's fields.

@@ -115,7 +115,7 @@ fn write_head(out: &mut Vec<u8>, request: &Request, connection: &Connection, sit
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&response.fields);
     if let Body::Resource(resource) = &response.body {
-        out.extend_from_slice(&resource.validators);
+        out.extend_from_slice(resource.validators());
     }
     if has_body(response.status) {
         out.extend_from_slice(b"Content-Length: ");

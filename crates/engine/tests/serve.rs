@@ -26,7 +26,7 @@ fn site() -> Site {
     std::fs::write(&file, vec![b'f'; 10_000]).unwrap();
     let opened = Arc::new(std::fs::File::open(&file).unwrap());
     std::fs::remove_file(file).unwrap();
-    let resource = |size, content| Arc::new(Resource { size, validators: b"ETag: \"e\"\r\n".to_vec(), content });
+    let resource = |size, content| Arc::new(Resource::new(content, size, None, b"\"e\""));
     let small = resource(5, Content::Memory(Arc::from(&b"small"[..])));
     let large = resource(5000, Content::Memory(Arc::from(vec![b'l'; 5000])));
     let on_disk = resource(10_000, Content::File(opened));

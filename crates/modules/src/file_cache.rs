@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use manifold_engine::request::{Content, Found, Resource};
 use manifold_engine::transport::Turn;
-use manifold_http::imf_fixdate;
 
 use crate::name_hash::NameHasher;
 
@@ -172,21 +171,18 @@ fn load(path: &Path, turn: Turn) -> io::Result<(Stamp, Found, bool)> {
     } else {
         Content::File(Arc::new(file))
     };
-    let resource = Resource { size, validators: validators(&stamp, size, settled), content };
+    let modified = u64::try_from(stamp.modified.0).unwrap_or(0);
+    let resource = Resource::new(content, size, Some(modified), &etag(&stamp, size, settled));
     Ok((stamp, Found::File(Arc::new(resource)), settled))
 }
 
-/// `Last-Modified` and `ETag` as Apache renders them (`FileETag MTime Size`: size and microseconds, in hexadecimal). The
-/// tag is weak while the file may change again without its time stamps telling.
-fn validators(stamp: &Stamp, size: u64, settled: bool) -> Vec<u8> {
+/// The entity tag as Apache renders it (`FileETag MTime Size`: size and microseconds, in hexadecimal). It is weak while the
+/// file may change again without its time stamps telling.
+fn etag(stamp: &Stamp, size: u64, settled: bool) -> Vec<u8> {
     let seconds = u64::try_from(stamp.modified.0).unwrap_or(0);
     let microseconds = seconds.wrapping_mul(1_000_000).wrapping_add(stamp.modified.1.unsigned_abs() / 1000);
-    let mut fields = Vec::with_capacity(96);
-    fields.extend_from_slice(b"Last-Modified: ");
-    fields.extend_from_slice(&imf_fixdate(seconds));
     let weak = if settled { "" } else { "W/" };
-    fields.extend_from_slice(format!("\r\nETag: {weak}\"{size:x}-{microseconds:x}\"\r\n").as_bytes());
-    fields
+    format!("{weak}\"{size:x}-{microseconds:x}\"").into_bytes()
 }
 
 #[cfg(test)]
@@ -271,7 +267,7 @@ mod tests {
         match (first, second) {
             (Found::File(first), Found::File(second)) => {
                 assert!(!Arc::ptr_eq(&first, &second));
-                assert!(String::from_utf8_lossy(&first.validators).contains("\r\nETag: W/\"4-"));
+                assert!(String::from_utf8_lossy(first.validators()).contains("\r\nETag: W/\"4-"));
             }
             other => panic!("expected two files, not {other:?}"),
         }

@@ -105,7 +105,7 @@ fn pages() -> Phases {
     std::fs::write(&path, &bytes).unwrap();
     let file = Arc::new(std::fs::File::open(&path).unwrap());
     std::fs::remove_file(path).unwrap();
-    let resource = |content| Arc::new(Resource { size: LARGE as u64, validators: Vec::new(), content });
+    let resource = |content| Arc::new(Resource::new(content, LARGE as u64, None, b""));
     let (large, memory) = (resource(Content::File(file)), resource(Content::Memory(bytes)));
     let mut phases = Phases::new();
     phases.add(Phase::Handler, move |request: &mut Request| {
