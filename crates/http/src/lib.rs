@@ -9,6 +9,7 @@
 //! are there. The property tests and the fuzz targets hold it to that.
 #![forbid(unsafe_code)]
 
+mod accept_encoding;
 mod body;
 mod chars;
 mod client;
@@ -23,6 +24,7 @@ mod status;
 mod uri;
 mod version;
 
+pub use accept_encoding::{AcceptEncoding, ContentCoding};
 pub use body::{BodyDecoder, BodyError, BodyLength, EXTENSION_BYTES_MAX, Step, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 pub use client::{
     ResponseBody, ResponseDecoder, ResponseError, ResponseHead, find_field, parse_response_head, response_fields,
