@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::out::{Front, OutQueue};
 use crate::request::Request;
 use crate::serve::Conn;
-use crate::transport::{Activity, Host, Transport, Turn};
+use crate::transport::{Activity, Host, Job, Transport, Turn};
 
 /// What the next `poll_fill` meets.
 #[derive(Clone, Debug)]
@@ -142,6 +142,10 @@ pub struct MemoryHost {
     pub bytes: AtomicU64,
     /// What [`Host::draining`] says.
     pub draining: AtomicBool,
+    /// The opposite of what [`Host::may_wait`] says.
+    pub impatient: AtomicBool,
+    /// Calls made for [`Host::poll_offload`].
+    pub offloaded: AtomicU64,
 }
 
 impl Default for MemoryHost {
@@ -152,6 +156,8 @@ impl Default for MemoryHost {
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            impatient: AtomicBool::new(false),
+            offloaded: AtomicU64::new(0),
         }
     }
 }
@@ -167,6 +173,17 @@ impl MemoryHost {
 impl Host for MemoryHost {
     fn turn(&self) -> Turn {
         *self.turn.lock().expect("no holder of this lock panics")
+    }
+
+    fn may_wait(&self) -> bool {
+        !self.impatient.load(Ordering::Relaxed)
+    }
+
+    fn poll_offload(&self, job: &mut Option<Job>) -> Poll<()> {
+        let Some(job) = job.take() else { return Poll::Ready(()) };
+        job.run();
+        self.offloaded.fetch_add(1, Ordering::Relaxed);
+        Poll::Pending
     }
 
     fn activity(&self, _: Activity) {}

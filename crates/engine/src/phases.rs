@@ -4,6 +4,7 @@
 use manifold_http::Status;
 
 use crate::request::Request;
+use crate::transport::Job;
 
 /// A step in the life of a request, under Apache's hook names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub const PHASES: [Phase; 6] = [
 ];
 
 /// What a hook made of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Outcome {
     /// Not this hook's concern: the next hook of the phase is asked.
     Declined,
@@ -44,9 +45,21 @@ pub enum Outcome {
     Done,
     /// The request ends here with this status; phases in between are skipped.
     Respond(Status),
+    /// The hook would have to wait for a disk and [must not](Request::may_wait): this call does so in its place. Once it was
+    /// made the phase begins again, with its first hook.
+    Later(Job),
 }
 
-/// A module's part in one phase. Hooks never wait: what takes long belongs into a handler of its own kind.
+/// What the phases made of a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// The answer's status.
+    Status(Status),
+    /// The phases are to go on from here once this call was made.
+    Later(Phase, Job),
+}
+
+/// A module's part in one phase. Hooks never wait for a client, and for a disk only where they may.
 pub trait Hook: Send + Sync {
     /// Looks at the request and changes it.
     fn run(&self, request: &mut Request) -> Outcome;
@@ -87,17 +100,19 @@ impl Phases {
         self.logs.push(Box::new(log));
     }
 
-    /// Runs the phases over a request. In each phase hooks are asked in order until one does not decline. A handler that
-    /// is `Done` has filled in [`Request::response`]; without one the answer is 404.
-    pub fn answer(&self, request: &mut Request) -> Status {
-        for phase in PHASES {
+    /// Runs the phases over a request, from one on: [`PHASES`]' first, or where they were left. In each phase hooks are asked
+    /// in order until one does not decline. A handler that is `Done` has filled in [`Request::response`]; without one the
+    /// answer is 404.
+    pub fn answer(&self, from: Phase, request: &mut Request) -> Answer {
+        for &phase in &PHASES[from as usize..] {
             match self.run(phase, request) {
-                Outcome::Respond(status) => return status,
-                Outcome::Done if phase == Phase::Handler => return request.response.status,
+                Outcome::Respond(status) => return Answer::Status(status),
+                Outcome::Done if phase == Phase::Handler => return Answer::Status(request.response.status),
                 Outcome::Done | Outcome::Declined => {}
+                Outcome::Later(job) => return Answer::Later(phase, job),
             }
         }
-        Status::NOT_FOUND
+        Answer::Status(Status::NOT_FOUND)
     }
 
     /// Writes an answered request into every log.

@@ -39,6 +39,9 @@ pub struct Request {
     /// Name of the handler that shall answer (`SetHandler`), set before or in `Fixups`. A handler of that name acts, others
     /// decline; a name that no handler knows leaves the request to the default handler.
     pub handler: Option<Arc<str>>,
+    /// Whether hooks may wait for a disk. Where not, one that would have to says
+    /// [`Outcome::Later`](crate::phases::Outcome::Later).
+    pub may_wait: bool,
     /// The answer in the making.
     pub response: Response,
 }
@@ -153,6 +156,7 @@ impl Request {
             found: Found::Nothing,
             content_type: None,
             handler: None,
+            may_wait: true,
             response: Response { status: Status::OK, fields: Vec::new(), body: Body::Empty },
         }
     }

@@ -14,10 +14,11 @@ use manifold_http::Method;
 use manifold_http::Status;
 use manifold_http::{Target, decode_target};
 
+use crate::phases::{Answer, PHASES, Phase};
 use crate::request::{Pooled, Request};
 use crate::respond;
 use crate::site::Site;
-use crate::transport::{Activity, Host, Next, Transport};
+use crate::transport::{Activity, Host, Job, Next, Transport};
 
 /// What the engine remembers of a connection between requests.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ impl Conn {
 
 /// Answers to pipelined requests are collected up to this many bytes before they are sent.
 const PIPELINE_BYTES_MAX: u64 = 64 * 1024;
+/// Calls that one request has made for it before its phases go on. What is cold even then is waited for where it is needed.
+const JOBS_MAX: usize = 16;
 
 /// Reads and answers requests until the connection is idle or done. Call it when the first byte of a request arrived or
 /// is expected.
@@ -50,6 +53,7 @@ const PIPELINE_BYTES_MAX: u64 = 64 * 1024;
 /// The transport's error; the connection is to be closed without ceremony then.
 pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &dyn Host) -> io::Result<Next> {
     let mut request = Pooled::take(conn.peer, host.turn());
+    let may_wait = host.may_wait();
     loop {
         host.reading(conn);
         let refused = match read_head(io, conn, site, host, &mut request).await? {
@@ -67,7 +71,18 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
                 false
             }
             None => {
-                answer(site, &mut request);
+                request.may_wait = may_wait;
+                let mut unfinished = answer(site, None, &mut request);
+                let mut jobs = 0;
+                while let Some((phase, job)) = unfinished {
+                    host.offload(job).await;
+                    jobs += 1;
+                    // The thread may have worked for others meanwhile.
+                    host.began(&request);
+                    host.activity(Activity::Handling);
+                    request.may_wait = may_wait || jobs == JOBS_MAX;
+                    unfinished = answer(site, Some(phase), &mut request);
+                }
                 keep_alive(conn, site, host, &request)
             }
         };
@@ -210,15 +225,19 @@ async fn read_body(
     }
 }
 
-/// Runs the phases; afterwards `request.response` is the answer, whatever its status.
-fn answer(site: &Site, request: &mut Request) {
-    let status = match check_request(request) {
-        Ok(()) => site.phases.answer(request),
-        Err(status) => status,
+/// Runs the phases, from one of them on where they were left; afterwards `request.response` is the answer, whatever its
+/// status. Where a phase needs what only a disk can tell, gives the call that fetches it.
+fn answer(site: &Site, from: Option<Phase>, request: &mut Request) -> Option<(Phase, Job)> {
+    let checked = if from.is_none() { check_request(request) } else { Ok(()) };
+    let answer = checked.map(|()| site.phases.answer(from.unwrap_or(PHASES[0]), request));
+    let status = match answer {
+        Ok(Answer::Status(status)) | Err(status) => status,
+        Ok(Answer::Later(phase, job)) => return Some((phase, job)),
     };
     if status != request.response.status || matches!(request.response.body, crate::request::Body::Empty) {
         respond::fill_in(request, status);
     }
+    None
 }
 
 /// What every request must pass before a module sees it.

@@ -1,6 +1,7 @@
 //! The seam between the protocol and the process model. The protocol is written once against [`Transport`] and [`Host`];
 //! an MPM implements both and thereby decides what waiting means: a blocking call, or being parked until a descriptor fires.
 
+use std::fmt;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -134,10 +135,45 @@ impl Activity {
     }
 }
 
+/// A call that may take long because it waits for something else than the client: a disk, above all.
+pub struct Job(Box<dyn FnOnce() + Send>);
+
+impl Job {
+    /// The call of `function`, to be made once.
+    pub fn new(function: impl FnOnce() + Send + 'static) -> Job {
+        Job(Box::new(function))
+    }
+
+    /// Makes the call.
+    pub fn run(self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Job")
+    }
+}
+
 /// What the engine may ask of the process it runs in.
 pub trait Host: Send + Sync {
     /// The current turn of the calling thread.
     fn turn(&self) -> Turn;
+
+    /// Whether the calling thread may wait for a disk: it does where it serves nobody else meanwhile.
+    fn may_wait(&self) -> bool {
+        true
+    }
+
+    /// Has `job` run, which is taken out, and is ready once that has happened. A `Pending` future is polled again then, and
+    /// for no other reason. A thread that [may wait](Self::may_wait) runs it itself.
+    fn poll_offload(&self, job: &mut Option<Job>) -> Poll<()> {
+        if let Some(job) = job.take() {
+            job.run();
+        }
+        Poll::Ready(())
+    }
 
     /// Tells the scoreboard what the calling thread does now.
     fn activity(&self, activity: Activity);
@@ -160,6 +196,14 @@ pub trait Host: Send + Sync {
 
     /// Whether the generation is draining: this answer shall be the connection's last, with `Connection: close`.
     fn draining(&self) -> bool;
+}
+
+impl dyn Host + '_ {
+    /// [`poll_offload`](Host::poll_offload) as a future.
+    pub async fn offload(&self, job: Job) {
+        let mut job = Some(job);
+        std::future::poll_fn(|_| self.poll_offload(&mut job)).await;
+    }
 }
 
 /// How a connection leaves the engine between requests; the MPM decides what waiting means.

@@ -14,7 +14,7 @@ use manifold_engine::phases::{LogTransaction, Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Content, Found, Request, Resource};
 use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::Site;
-use manifold_engine::transport::Next;
+use manifold_engine::transport::{Job, Next};
 use manifold_http::{Method, Status};
 
 /// A site of three pages: `/` in memory, `/large` (above what is copied), `/file` on disk.
@@ -332,4 +332,42 @@ fn time_is_an_argument() {
     host.advance(Duration::from_secs(1));
     let (sent, _) = talk(&site(), &mut MemoryTransport::new([bytes(get)]), &host);
     assert!(String::from_utf8_lossy(&sent).contains("\r\nDate: Sun, 06 Nov 1994 08:49:38 GMT\r\n"));
+}
+
+/// A site whose pages are on a slow disk: `/N` takes N calls until it is found.
+fn slow_site() -> Site {
+    let mut phases = Phases::new();
+    let fetched = Arc::new(AtomicUsize::new(0));
+    phases.add(Phase::MapToStorage, move |request: &mut Request| {
+        let calls: usize = std::str::from_utf8(&request.path[1..]).unwrap().parse().unwrap();
+        if fetched.load(Ordering::Relaxed) < calls && !request.may_wait {
+            let fetched = Arc::clone(&fetched);
+            return Outcome::Later(Job::new(move || {
+                fetched.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        fetched.store(0, Ordering::Relaxed);
+        request.response.fields.extend_from_slice(b"X: mapped\r\n");
+        Outcome::Declined
+    });
+    phases.add(Phase::Handler, |request: &mut Request| {
+        request.response.body = Body::Bytes(request.path.clone());
+        Outcome::Done
+    });
+    Site::new(phases)
+}
+
+#[test]
+fn a_phase_that_needs_the_disk_is_repeated_once_it_was_asked() {
+    // What the path asks for, whether the thread may wait, and how many calls were made for it.
+    for (calls, may_wait, made) in [(0, false, 0), (1, false, 1), (3, false, 3), (3, true, 0), (1000, false, 16)] {
+        let host = MemoryHost::default();
+        host.impatient.store(!may_wait, Ordering::Relaxed);
+        let mut io = MemoryTransport::new([bytes(&format!("GET /{calls} HTTP/1.1\r\nHost: a\r\n\r\n"))]);
+        let (sent, _) = talk(&slow_site(), &mut io, &host);
+        let sent = String::from_utf8(sent).unwrap();
+        assert!(sent.starts_with("HTTP/1.1 200 ") && sent.ends_with(&format!("\r\n\r\n/{calls}")), "{sent}");
+        assert_eq!(sent.matches("X: mapped").count(), 1, "{sent}");
+        assert_eq!(host.offloaded.load(Ordering::Relaxed), made, "{calls} calls, may wait: {may_wait}");
+    }
 }
