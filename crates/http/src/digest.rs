@@ -4,7 +4,7 @@
 //! smuggling lives on.
 
 use crate::chars::{DecimalError, TOKEN, class_length, decimal, is_authority, is_name, trim_ows};
-use crate::{BodyLength, HeadError, Version};
+use crate::{BodyLength, Conditions, HeadError, Version};
 
 /// The digest of one request head.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,7 +16,34 @@ pub(crate) struct Digest {
     connection_close: bool,
     connection_keep_alive: bool,
     expects_continue: bool,
+    /// There are fields for [`Conditions`].
+    pub(crate) conditional: bool,
 }
+
+/// By the length of a field's name, the letters with which names begin that matter to the digest: a bit each, `a` being
+/// bit 1.
+const FIRST_LETTERS: [u32; 32] = {
+    let names: [&[u8]; 11] = [
+        b"host",
+        b"expect",
+        b"connection",
+        b"content-length",
+        b"transfer-encoding",
+        b"range",
+        b"if-match",
+        b"if-range",
+        b"if-none-match",
+        b"if-modified-since",
+        b"if-unmodified-since",
+    ];
+    let mut letters = [0; 32];
+    let mut i = 0;
+    while i < names.len() {
+        letters[names[i].len()] |= 1 << (names[i][0] & 31);
+        i += 1;
+    }
+    letters
+};
 
 /// The codings named so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,14 +63,7 @@ impl Digest {
     /// is a token.
     #[inline]
     pub(crate) fn may_concern(name: &[u8]) -> bool {
-        let first = |lower: u8| name[0] | 0x20 == lower;
-        match name.len() {
-            4 => first(b'h'),
-            6 => first(b'e'),
-            10 | 14 => first(b'c'),
-            17 => first(b't'),
-            _ => false,
-        }
+        FIRST_LETTERS[name.len() & 31] >> (name[0] & 31) & 1 != 0
     }
 
     /// Takes in one field; `value` has no white space at its ends.
@@ -60,6 +80,7 @@ impl Digest {
         } else if is_name(name, b"expect") {
             self.expect(version, value)
         } else {
+            self.conditional |= Conditions::concern(name);
             Ok(())
         }
     }

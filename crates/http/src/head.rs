@@ -12,7 +12,7 @@
 use crate::chars::{TOKEN, class_length, target_length, value_length};
 use crate::digest::Digest;
 use crate::limits::HEAD_MAX;
-use crate::{BLANK_LINES_MAX, BodyLength, HeadError, Limits, Method, Version};
+use crate::{BLANK_LINES_MAX, BodyLength, Conditions, HeadError, Limits, Method, Version};
 
 /// An index into the bytes of one request head. It holds offsets and no bytes, so a connection keeps one and parses
 /// every request with it: nothing is allocated once the list of fields has grown to what the clients send.
@@ -166,6 +166,19 @@ impl Head {
         self.fields
             .iter()
             .map(|field| (slice(bytes, field.name, field.name_end), slice(bytes, field.value, field.value_end)))
+    }
+
+    /// The fields that make the request conditional or partial; `None` where it has none of them, which costs nothing
+    /// to know.
+    pub fn conditions<'a>(&self, bytes: &'a [u8]) -> Option<Conditions<'a>> {
+        if !self.digest.conditional {
+            return None;
+        }
+        let mut conditions = Conditions::default();
+        for field in &self.fields {
+            conditions.add(slice(bytes, field.name, field.name_end), slice(bytes, field.value, field.value_end));
+        }
+        Some(conditions)
     }
 
     /// The value of `Host`, a host and an optional port. There is one in every HTTP/1.1 head.

@@ -1,6 +1,8 @@
 //! The request head parser, case by case and by its properties.
 
-use manifold_http::{BLANK_LINES_MAX, BodyLength, FIELDS_MAX, HEAD_MAX, Head, HeadError, Limits, Method, Version};
+use manifold_http::{
+    BLANK_LINES_MAX, BodyLength, Conditions, FIELDS_MAX, HEAD_MAX, Head, HeadError, Limits, Method, Version,
+};
 use manifold_http::{Status, request_line_of};
 use proptest::prelude::*;
 
@@ -112,6 +114,29 @@ fn a_plain_get() {
             expects_continue: false,
         }
     );
+}
+
+#[test]
+fn conditions_are_found_in_any_head_that_has_some() {
+    let check = |fields: &str, expected: Option<Conditions<'_>>| {
+        let bytes = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        let mut head = Head::new();
+        assert!(head.parse(bytes.as_bytes(), &Limits::default()).is_ok_and(|end| end.is_some()), "{fields}");
+        assert_eq!(head.conditions(bytes.as_bytes()), expected, "{fields}");
+    };
+    let of = |name: &str, value: &'static str| {
+        let mut conditions = Conditions::default();
+        conditions.add(name.as_bytes(), value.as_bytes());
+        Some(conditions)
+    };
+    for name in ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"] {
+        check(&format!("{name}: a\r\n"), of(name, "a"));
+        check(&format!("{}:a \r\nX: y\r\n", name.to_uppercase()), of(name, "a"));
+        check(&format!("{}: a\r\nX: y\r\n{name}: b\r\n", name.to_lowercase()), of(name, "a, b"));
+        check(&format!("X{}: a\r\n", &name[1..]), None);
+    }
+    check("", None);
+    check("Referer: a\r\nIf-Else: b\r\nRefer: c\r\n", None);
 }
 
 #[test]
