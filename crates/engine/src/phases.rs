@@ -4,7 +4,6 @@
 use manifold_http::Status;
 
 use crate::request::Request;
-use crate::transport::Job;
 
 /// A step in the life of a request, under Apache's hook names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub const PHASES: [Phase; 6] = [
 ];
 
 /// What a hook made of a request.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Not this hook's concern: the next hook of the phase is asked.
     Declined,
@@ -45,18 +44,9 @@ pub enum Outcome {
     Done,
     /// The request ends here with this status; phases in between are skipped.
     Respond(Status),
-    /// The hook would have to wait for a disk and [must not](Request::may_wait): this call does so in its place. Once it was
-    /// made the phase begins again, with its first hook.
-    Later(Job),
-}
-
-/// What the phases made of a request.
-#[derive(Debug)]
-pub enum Answer {
-    /// The answer's status.
-    Status(Status),
-    /// The phases are to go on from here once this call was made.
-    Later(Phase, Job),
+    /// The hook would have to wait for a disk and [must not](Request::may_wait): a call in [`Request::later`] does so in its
+    /// place. Once it was made the phase begins again, with its first hook.
+    Later,
 }
 
 /// A module's part in one phase. Hooks never wait for a client, and for a disk only where they may.
@@ -100,25 +90,44 @@ impl Phases {
         self.logs.push(Box::new(log));
     }
 
-    /// Runs the phases over a request, from one on: [`PHASES`]' first, or where they were left. In each phase hooks are asked
-    /// in order until one does not decline. A handler that is `Done` has filled in [`Request::response`]; without one the
-    /// answer is 404.
-    pub fn answer(&self, from: Phase, request: &mut Request) -> Answer {
-        for &phase in &PHASES[from as usize..] {
-            match self.run(phase, request) {
-                Outcome::Respond(status) => return Answer::Status(status),
-                Outcome::Done if phase == Phase::Handler => return Answer::Status(request.response.status),
-                Outcome::Done | Outcome::Declined => {}
-                Outcome::Later(job) => return Answer::Later(phase, job),
+    /// Runs the phases over a request. In each phase hooks are asked in order until one does not decline. A handler that
+    /// is `Done` has filled in [`Request::response`]; without one the answer is 404.
+    ///
+    /// # Errors
+    /// The phase in which a hook said [`Outcome::Later`]; [`go_on`](Self::go_on) from there.
+    pub fn answer(&self, request: &mut Request) -> Result<Status, Phase> {
+        for phase in PHASES {
+            if let Some(answered) = self.step(phase, request) {
+                return answered;
             }
         }
-        Answer::Status(Status::NOT_FOUND)
+        Ok(Status::NOT_FOUND)
+    }
+
+    /// The same from a phase on.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub fn go_on(&self, from: Phase, request: &mut Request) -> Result<Status, Phase> {
+        let answered = PHASES[from as usize..].iter().find_map(|phase| self.step(*phase, request));
+        answered.unwrap_or(Ok(Status::NOT_FOUND))
     }
 
     /// Writes an answered request into every log.
     pub fn log_transaction(&self, request: &Request, bytes: u64) {
         for log in &self.logs {
             log.log(request, bytes);
+        }
+    }
+
+    /// Runs one phase; `None` where the next one follows.
+    #[inline]
+    fn step(&self, phase: Phase, request: &mut Request) -> Option<Result<Status, Phase>> {
+        match self.run(phase, request) {
+            Outcome::Respond(status) => Some(Ok(status)),
+            Outcome::Done if phase == Phase::Handler => Some(Ok(request.response.status)),
+            Outcome::Done | Outcome::Declined => None,
+            Outcome::Later => Some(Err(phase)),
         }
     }
 

@@ -11,7 +11,7 @@ use manifold_http::Method;
 use manifold_http::Status;
 
 pub use crate::resource::{Content, Resource};
-use crate::transport::Turn;
+use crate::transport::{Job, Turn};
 
 /// One request, from its head to its answer.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct Request {
     /// Whether hooks may wait for a disk. Where not, one that would have to says
     /// [`Outcome::Later`](crate::phases::Outcome::Later).
     pub may_wait: bool,
+    /// The call that fetches what the hook lacks; see there.
+    pub later: Option<Job>,
     /// The answer in the making.
     pub response: Response,
 }
@@ -157,6 +159,7 @@ impl Request {
             content_type: None,
             handler: None,
             may_wait: true,
+            later: None,
             response: Response { status: Status::OK, fields: Vec::new(), body: Body::Empty },
         }
     }

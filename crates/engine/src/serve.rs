@@ -14,11 +14,11 @@ use manifold_http::Method;
 use manifold_http::Status;
 use manifold_http::{Target, decode_target};
 
-use crate::phases::{Answer, PHASES, Phase};
+use crate::phases::Phase;
 use crate::request::{Pooled, Request};
 use crate::respond;
 use crate::site::Site;
-use crate::transport::{Activity, Host, Job, Next, Transport};
+use crate::transport::{Activity, Host, Next, Transport};
 
 /// What the engine remembers of a connection between requests.
 #[derive(Clone, Copy, Debug)]
@@ -72,16 +72,8 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
             }
             None => {
                 request.may_wait = may_wait;
-                let mut unfinished = answer(site, None, &mut request);
-                let mut jobs = 0;
-                while let Some((phase, job)) = unfinished {
-                    host.offload(job).await;
-                    jobs += 1;
-                    // The thread may have worked for others meanwhile.
-                    host.began(&request);
-                    host.activity(Activity::Handling);
-                    request.may_wait = may_wait || jobs == JOBS_MAX;
-                    unfinished = answer(site, Some(phase), &mut request);
+                if let Err(phase) = answer(site, &mut request) {
+                    Box::pin(go_on(site, host, phase, &mut request)).await;
                 }
                 keep_alive(conn, site, host, &request)
             }
@@ -225,19 +217,40 @@ async fn read_body(
     }
 }
 
-/// Runs the phases, from one of them on where they were left; afterwards `request.response` is the answer, whatever its
-/// status. Where a phase needs what only a disk can tell, gives the call that fetches it.
-fn answer(site: &Site, from: Option<Phase>, request: &mut Request) -> Option<(Phase, Job)> {
-    let checked = if from.is_none() { check_request(request) } else { Ok(()) };
-    let answer = checked.map(|()| site.phases.answer(from.unwrap_or(PHASES[0]), request));
-    let status = match answer {
-        Ok(Answer::Status(status)) | Err(status) => status,
-        Ok(Answer::Later(phase, job)) => return Some((phase, job)),
+/// Runs the phases; afterwards `request.response` is the answer, whatever its status. Otherwise gives the phase that needs
+/// what only a disk can tell.
+fn answer(site: &Site, request: &mut Request) -> Result<(), Phase> {
+    let status = match check_request(request) {
+        Ok(()) => site.phases.answer(request)?,
+        Err(status) => status,
     };
+    complete(request, status);
+    Ok(())
+}
+
+/// Has the disk asked, and the phases repeated from the one that needs it, until there is an answer.
+async fn go_on(site: &Site, host: &dyn Host, phase: Phase, request: &mut Request) {
+    let mut phase = phase;
+    for jobs in 1.. {
+        if let Some(job) = request.later.take() {
+            host.offload(job).await;
+        }
+        // The thread may have worked for others meanwhile.
+        host.began(request);
+        host.activity(Activity::Handling);
+        request.may_wait = jobs >= JOBS_MAX;
+        match site.phases.go_on(phase, request) {
+            Ok(status) => return complete(request, status),
+            Err(again) => phase = again,
+        }
+    }
+}
+
+/// Makes an answer of a status without one.
+fn complete(request: &mut Request, status: Status) {
     if status != request.response.status || matches!(request.response.body, crate::request::Body::Empty) {
         respond::fill_in(request, status);
     }
-    None
 }
 
 /// What every request must pass before a module sees it.

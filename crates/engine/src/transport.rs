@@ -136,11 +136,11 @@ impl Activity {
 }
 
 /// A call that may take long because it waits for something else than the client: a disk, above all.
-pub struct Job(Box<dyn FnOnce() + Send>);
+pub struct Job(Box<dyn FnOnce() + Send + Sync>);
 
 impl Job {
     /// The call of `function`, to be made once.
-    pub fn new(function: impl FnOnce() + Send + 'static) -> Job {
+    pub fn new(function: impl FnOnce() + Send + Sync + 'static) -> Job {
         Job(Box::new(function))
     }
 

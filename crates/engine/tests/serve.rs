@@ -342,9 +342,10 @@ fn slow_site() -> Site {
         let calls: usize = std::str::from_utf8(&request.path[1..]).unwrap().parse().unwrap();
         if fetched.load(Ordering::Relaxed) < calls && !request.may_wait {
             let fetched = Arc::clone(&fetched);
-            return Outcome::Later(Job::new(move || {
+            request.later = Some(Job::new(move || {
                 fetched.fetch_add(1, Ordering::Relaxed);
             }));
+            return Outcome::Later;
         }
         fetched.store(0, Ordering::Relaxed);
         request.response.fields.extend_from_slice(b"X: mapped\r\n");
