@@ -61,12 +61,22 @@ impl Tool {
     /// # Errors
     /// As `run`.
     pub fn run_on(self, server: &Server, path: &str, load: Load) -> Result<Tally> {
-        let url = server.url(path);
         match self {
-            Tool::Ab => ab(&url, load),
-            Tool::Siege => siege(server, &url, load),
-            Tool::Wrk => wrk(&url, load),
-            Tool::H2load => h2load(&url, load),
+            Tool::Siege => siege(server, &server.url(path), load),
+            _ => self.run_at(&server.url(path), load),
+        }
+    }
+
+    /// As `run_on`, against any server.
+    ///
+    /// # Errors
+    /// As `run`; and siege, which needs a folder of its own, cannot be run so.
+    pub fn run_at(self, url: &str, load: Load) -> Result<Tally> {
+        match self {
+            Tool::Ab => ab(url, load),
+            Tool::Siege => bail!("siege needs a folder of its own"),
+            Tool::Wrk => wrk(url, load),
+            Tool::H2load => h2load(url, load),
         }
     }
 }

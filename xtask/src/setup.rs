@@ -18,11 +18,14 @@ struct Package {
 const PACKAGES: &[Package] = &[
     Package { name: "apache2", why: "a peer in the lab, and ab's parity test" },
     Package { name: "apache2-utils", why: "the real ab" },
+    Package { name: "caddy", why: "a peer in the lab" },
     Package { name: "chromium", why: "opens the lab's report" },
     Package { name: "collectd-core", why: "its apache plugin reads the status page" },
     Package { name: "curl", why: "a real client" },
     Package { name: "g++", why: "builds the fuzzing engine" },
+    Package { name: "h2o", why: "a peer in the lab" },
     Package { name: "libwww-perl", why: "with it munin's plugins fetch pages" },
+    Package { name: "lighttpd", why: "a peer in the lab" },
     Package { name: "munin-plugins-core", why: "its apache plugins read the status page" },
     Package { name: "nghttp2-client", why: "h2load" },
     Package { name: "nginx-light", why: "a peer in the lab, and ab's parity test" },
@@ -36,7 +39,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Servers that a package might start, by the name of their init script.
-const SERVICES: &[&str] = &["apache2", "nginx", "prometheus-apache-exporter"];
+const SERVICES: &[&str] = &["apache2", "caddy", "h2o", "lighttpd", "nginx", "prometheus-apache-exporter"];
 
 /// Debian asks this file before a package starts or stops a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";

@@ -2,7 +2,8 @@
 //!
 //! [`plan`] says what to send, [`connection`] is the state of one connection (bytes in, progress out), [`run`] drives a set of them in one
 //! thread and tells a [`outcome::Observer`] what happened. Two front ends stand on it: [`ab`], which behaves as ApacheBench does, and
-//! [`native`], which the laboratory runs in a process of its own and which writes a [`report::Report`].
+//! [`native`], which the laboratory runs in a process of its own and which writes a [`report::Report`]. [`responder`] is the opposite end:
+//! a server that does nothing but answer, as a yardstick for generators and servers.
 #![forbid(unsafe_code)]
 
 pub mod ab;
@@ -12,6 +13,7 @@ pub mod outcome;
 pub mod plan;
 pub mod poller;
 pub mod report;
+pub mod responder;
 pub mod run;
 
 pub use native::main;

@@ -47,12 +47,21 @@ impl Poller {
         Ok(self.epoll.add(socket, EpollEvent::new(everything, token))?)
     }
 
-    /// Watches a descriptor that stays readable once it is (a signal descriptor that nobody reads).
+    /// Watches a descriptor for something to read, telling it again as long as there is (a signal descriptor that nobody reads, a
+    /// listener).
     ///
     /// # Errors
     /// The error of epoll_ctl(2).
     pub fn watch_level(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(self.epoll.add(source, EpollEvent::new(EpollFlags::EPOLLIN, token))?)
+    }
+
+    /// Watches a source no longer.
+    ///
+    /// # Errors
+    /// The error of epoll_ctl(2).
+    pub fn forget(&self, source: impl AsFd) -> io::Result<()> {
+        Ok(self.epoll.delete(source)?)
     }
 
     /// Waits until something happens, at most `timeout` (rounded up to a millisecond); returns how many events there are.

@@ -10,6 +10,7 @@ use crate::plan::Target;
 /// What `manifold load --help` prints.
 pub const USAGE: &str = "\
 Usage: manifold load URL -c N (-n N | --duration SECONDS) [options]
+       manifold load --target-server [options]      (a server that does nothing but answer; see its --help)
 
 Keeps N connections busy with one request each (closed loop) and reports what came back.
 

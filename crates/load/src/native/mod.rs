@@ -20,6 +20,7 @@ use std::os::fd::AsFd;
 use crate::outcome::{Clock, Outcome};
 use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
+use crate::responder;
 use crate::run::drive;
 use args::{Command, Options};
 use assemble::ThreadResult;
@@ -34,7 +35,11 @@ const DESCRIPTORS_BESIDES: u64 = 64;
 
 /// Runs `manifold load` with `args`, the program's name not among them.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match args::parse(args) {
+    let args: Vec<OsString> = args.collect();
+    if args.iter().any(|arg| arg == responder::args::FLAG) {
+        return responder::main(args.into_iter());
+    }
+    let options = match args::parse(args.into_iter()) {
         Ok(Command::Help) => {
             print!("{}", args::USAGE);
             return ExitCode::SUCCESS;
