@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use manifold_http::Method;
 use manifold_http::Status;
+use manifold_http::Version;
 use manifold_http::imf_fixdate;
 use manifold_http::{write_decimal, write_field, write_status_line};
 
@@ -48,7 +49,10 @@ const COPY_MAX: usize = 2048;
 pub fn enqueue(out: &mut OutQueue, request: &Request, connection: &Connection, site: &Site) -> Sent {
     let tail = out.tail();
     let start = tail.len();
-    write_head(tail, request, connection, site);
+    // A request without a version has no head, and neither has its answer.
+    if request.head.version() != Version::Http09 {
+        write_head(tail, request, connection, site);
+    }
     let head = (tail.len() - start) as u64;
     if request.method() == Method::Head {
         return Sent { total: head, body: 0 };

@@ -130,6 +130,23 @@ fn answers() {
     check("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", &not_found);
 }
 
+/// HTTP/0.9: the body alone, then the end, whatever the client may have sent behind its line.
+#[test]
+fn a_request_without_a_version_is_answered_without_a_head() {
+    let bare = |input: &str| {
+        let (sent, next) = talk(&site(), &mut MemoryTransport::new([bytes(input)]), &MemoryHost::default());
+        (String::from_utf8(sent).unwrap(), next.unwrap())
+    };
+    assert_eq!(bare("GET /\r\n"), ("small".to_owned(), Next::Close));
+    assert_eq!(bare("GET /\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\n"), ("small".to_owned(), Next::Linger));
+    assert_eq!(bare("GET /file\r\n"), ("f".repeat(10_000), Next::Close));
+    assert!(bare("GET /none\r\n").0.starts_with("<!DOCTYPE html>"));
+    let mut strict = site();
+    strict.limits.protocol.allow_http09 = false;
+    let (sent, _) = talk(&strict, &mut MemoryTransport::new([bytes("GET /\r\n")]), &MemoryHost::default());
+    assert!(sent.starts_with(b"HTTP/1.1 400 "));
+}
+
 #[test]
 fn refusals() {
     let refused = |input: &str, status: u16| {
@@ -139,7 +156,8 @@ fn refusals() {
         (summary, next.unwrap())
     };
     for (input, status) in [
-        ("GET /\r\n\r\n", 400),
+        ("GET /\n", 400),
+        ("POST /\r\n", 400),
         ("GET / HTTP/1.1\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
         ("GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505),

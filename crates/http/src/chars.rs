@@ -5,6 +5,8 @@ pub(crate) const TOKEN: u8 = 1;
 /// Byte of a host name as Apache takes it: letters, digits, hyphen, dot and underscore. RFC 3986 would allow escapes
 /// and more punctuation in a `reg-name`, but no name anywhere uses them.
 const HOST: u8 = 1 << 1;
+/// The dot, of which a host name may not have two in a row.
+const DOT: u8 = 1 << 3;
 /// Byte of a quoted string that needs no escape: `qdtext`.
 pub(crate) const QDTEXT: u8 = 1 << 2;
 
@@ -18,7 +20,10 @@ const CLASS: [u8; 256] = {
             || matches!(b, b'^' | b'_' | b'`' | b'|' | b'~');
         let host = b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
         let qdtext = is_value(b) && b != b'"' && b != b'\\';
-        table[i] = if token { TOKEN } else { 0 } | if host { HOST } else { 0 } | if qdtext { QDTEXT } else { 0 };
+        table[i] = if token { TOKEN } else { 0 }
+            | if host { HOST } else { 0 }
+            | if qdtext { QDTEXT } else { 0 }
+            | if b == b'.' { DOT } else { 0 };
         i += 1;
     }
     table
@@ -167,19 +172,19 @@ pub(crate) fn is_authority(authority: &[u8]) -> bool {
 /// The length of the host name at the start of `authority`; `None` if it is only a dot or has two in a row.
 #[inline]
 fn host_name_length(authority: &[u8]) -> Option<usize> {
-    let mut after_dot = false;
     let mut length = 0;
+    let (mut before, mut dots) = (0, 0);
     for &b in authority {
-        if !is(b, HOST) {
+        let class = CLASS[b as usize];
+        if class & HOST == 0 {
             break;
         }
-        if b == b'.' && after_dot {
-            return None;
-        }
-        after_dot = b == b'.';
+        dots |= class & before;
+        before = class;
         length += 1;
     }
-    if length == 1 && after_dot { None } else { Some(length) }
+    let only_a_dot = length == 1 && before & DOT != 0;
+    if only_a_dot || dots & DOT != 0 { None } else { Some(length) }
 }
 
 #[inline]

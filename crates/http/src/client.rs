@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn limits_hold_to_the_byte() {
-        let limits = Limits { request_line: 20, field_size: 8, fields: 2 };
+        let limits = Limits { request_line: 20, field_size: 8, fields: 2, ..Limits::default() };
         let parse = |text: &str| parse_response_head(text.as_bytes(), false, &limits).map(|seen| seen.is_some());
         assert_eq!(parse("HTTP/1.1 200 4567890\r\nA: 45678\r\nB:345678\n\r\n"), Ok(true));
         assert_eq!(parse("HTTP/1.1 200 4567890\r"), Ok(false));

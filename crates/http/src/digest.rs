@@ -66,6 +66,13 @@ impl Digest {
         FIRST_LETTERS[name.len() & 31] >> (name[0] & 31) & 1 != 0
     }
 
+    /// Whether a field of this name says something about framing, host or connection; such a field may not be folded.
+    #[cold]
+    pub(crate) fn frames(name: &[u8]) -> bool {
+        let names = ["host", "connection", "content-length", "transfer-encoding", "expect"];
+        names.iter().any(|framing| name.eq_ignore_ascii_case(framing.as_bytes()))
+    }
+
     /// Takes in one field; `value` has no white space at its ends.
     pub(crate) fn field(&mut self, version: Version, name: &[u8], value: &[u8], index: u32) -> Result<(), HeadError> {
         if is_name(name, b"host") {

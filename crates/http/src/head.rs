@@ -1,7 +1,7 @@
 //! The request head: a strict parser that indexes the bytes where they lie.
 //!
-//! The rules are those of Apache's `HttpProtocolOptions Strict` with `Require1.0`. Where we are stricter still, it is in
-//! what could be read in two ways: a folded field line (obs-fold) is refused with 400, which RFC 9112 section 5.2 allows,
+//! The rules are those of Apache's `HttpProtocolOptions Strict`; those of `Unsafe` are in [`unsafe_mode`]. Where we are
+//! stricter still, it is in what could be read in two ways: a folded field line (obs-fold) is refused with 400, which RFC 9112 section 5.2 allows,
 //! where Apache joins it to the line before; so is `Transfer-Encoding` beside `Content-Length`. Each difference is
 //! listed, with its reason, in `tests/apache.rs`.
 //!
@@ -12,7 +12,9 @@
 use crate::chars::{TOKEN, class_length, target_length, value_length};
 use crate::digest::Digest;
 use crate::limits::HEAD_MAX;
-use crate::{BLANK_LINES_MAX, BodyLength, Conditions, HeadError, Limits, Method, Version};
+use crate::{BLANK_LINES_MAX, BodyLength, Conditions, HeadError, Limits, Method, Methods, Strictness, Version};
+
+mod unsafe_mode;
 
 /// An index into the bytes of one request head. It holds offsets and no bytes, so a connection keeps one and parses
 /// every request with it: nothing is allocated once the list of fields has grown to what the clients send.
@@ -27,11 +29,14 @@ pub struct Head {
     blank_lines: usize,
     line_start: u32,
     method_end: u32,
+    target: u32,
     target_end: u32,
     line_end: u32,
     method: Method,
     version: Version,
     fields: Vec<Field>,
+    /// Values that were sent in several lines, joined; only [`Strictness::Unsafe`] has such.
+    joined: Vec<u8>,
     digest: Digest,
 }
 
@@ -52,6 +57,10 @@ struct Field {
     value_end: u32,
 }
 
+/// Set in [`Field::value`] where the value is in [`Head::joined`] rather than among the bytes of the head, whose number
+/// is far from this bit.
+const JOINED: u32 = 1 << 31;
+
 impl Default for Head {
     fn default() -> Head {
         Head {
@@ -60,11 +69,13 @@ impl Default for Head {
             blank_lines: 0,
             line_start: 0,
             method_end: 0,
+            target: 0,
             target_end: 0,
             line_end: 0,
             method: Method::Get,
             version: Version::Http10,
             fields: Vec::new(),
+            joined: Vec::new(),
             digest: Digest::default(),
         }
     }
@@ -118,11 +129,13 @@ impl Head {
         self.blank_lines = 0;
         self.line_start = 0;
         self.method_end = 0;
+        self.target = 0;
         self.target_end = 0;
         self.line_end = 0;
         self.method = Method::Get;
         self.version = Version::Http10;
         self.fields.clear();
+        self.joined.clear();
         self.digest = Digest::default();
     }
 
@@ -138,7 +151,7 @@ impl Head {
 
     /// The request target as sent; see [`crate::decode_target`].
     pub fn target<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        slice(bytes, self.method_end + 1, self.target_end)
+        slice(bytes, self.target, self.target_end)
     }
 
     /// The whole request line without its line end, as logs show it (`%r`).
@@ -152,31 +165,29 @@ impl Head {
     }
 
     /// The value of the first field called `name` in any case, without white space at its ends.
-    pub fn field<'a>(&self, bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    pub fn field<'a>(&'a self, bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
         let name = name.as_bytes();
         self.fields
             .iter()
             .filter(|field| (field.name_end - field.name) as usize == name.len())
             .find(|field| slice(bytes, field.name, field.name_end).eq_ignore_ascii_case(name))
-            .map(|field| slice(bytes, field.value, field.value_end))
+            .map(|field| self.value(bytes, field))
     }
 
     /// All fields in order: name as sent, value without white space at its ends.
     pub fn fields<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + 'a {
-        self.fields
-            .iter()
-            .map(|field| (slice(bytes, field.name, field.name_end), slice(bytes, field.value, field.value_end)))
+        self.fields.iter().map(|field| (slice(bytes, field.name, field.name_end), self.value(bytes, field)))
     }
 
     /// The fields that make the request conditional or partial; `None` where it has none of them, which costs nothing
     /// to know.
-    pub fn conditions<'a>(&self, bytes: &'a [u8]) -> Option<Conditions<'a>> {
+    pub fn conditions<'a>(&'a self, bytes: &'a [u8]) -> Option<Conditions<'a>> {
         if !self.digest.conditional {
             return None;
         }
         let mut conditions = Conditions::default();
-        for field in &self.fields {
-            conditions.add(slice(bytes, field.name, field.name_end), slice(bytes, field.value, field.value_end));
+        for (name, value) in self.fields(bytes) {
+            conditions.add(name, value);
         }
         Some(conditions)
     }
@@ -209,12 +220,26 @@ impl Head {
         self.digest.expects_continue()
     }
 
+    /// The value of a field of this head.
+    fn value<'a>(&'a self, bytes: &'a [u8], field: &Field) -> &'a [u8] {
+        if field.value & JOINED != 0 {
+            return slice(&self.joined, field.value ^ JOINED, field.value_end);
+        }
+        slice(bytes, field.value, field.value_end)
+    }
+
     fn advance(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
         // A head that is only complete beyond the bound is too large however it arrives; offsets stay within 32 bits.
         let bytes = &bytes[..bytes.len().min(HEAD_MAX)];
+        if limits.protocol.strictness == Strictness::Unsafe {
+            return self.advance_unsafe(bytes, limits);
+        }
         if self.progress == Progress::RequestLine {
             if !self.skip_blank_lines(bytes)? || self.request_line_at(bytes, limits)?.is_none() {
                 return Ok(None);
+            }
+            if self.version == Version::Http09 {
+                return Ok(Some(self.at));
             }
             self.progress = Progress::Fields;
         }
@@ -261,16 +286,21 @@ impl Head {
         let target_start = method_end + 1;
         let target_end = target_start + target_length(&line.window[target_start..]);
         let Some(&after) = line.window.get(target_end) else { return line.short() };
-        if after != b' ' || target_end == target_start {
-            return Err(match after {
-                b'\r' | b'\n' if target_end > target_start => HeadError::SimpleRequest,
-                _ => HeadError::Target,
-            });
-        }
+        let (version, end) = if after == b' ' && target_end > target_start {
+            let version_start = target_end + 1;
+            let Some(version) = version_at(&line.window[version_start..])? else { return line.short() };
+            (version, version_start + VERSION_LENGTH)
+        } else {
+            // Only GET was there before HTTP/1.0.
+            match after {
+                _ if target_end == target_start => return Err(HeadError::Target),
+                b'\r' if is_get && limits.protocol.allow_http09 => (Version::Http09, target_end),
+                b'\n' if is_get && limits.protocol.allow_http09 => return Err(HeadError::BareLf),
+                b'\r' | b'\n' => return Err(HeadError::SimpleRequest),
+                _ => return Err(HeadError::Target),
+            }
+        };
 
-        let version_start = target_end + 1;
-        let Some(version) = version_at(&line.window[version_start..])? else { return line.short() };
-        let end = version_start + VERSION_LENGTH;
         match line.window.get(end) {
             None => return line.short(),
             Some(b'\r') => {}
@@ -281,9 +311,10 @@ impl Head {
 
         self.line_start = start as u32;
         self.method_end = (start + method_end) as u32;
+        self.target = (start + target_start) as u32;
         self.target_end = (start + target_end) as u32;
         self.line_end = (start + end) as u32;
-        self.method = if is_get { Method::Get } else { Method::of_token(&rest[..method_end]) };
+        self.method = if is_get { Method::Get } else { method_of(&rest[..method_end], limits)? };
         self.version = version;
         self.at = start + next;
         Ok(Some(()))
@@ -399,14 +430,25 @@ fn line_end(bytes: &[u8], cr: usize) -> Result<Option<usize>, HeadError> {
     }
 }
 
+/// The method a token names, if such methods are to be let in.
+fn method_of(token: &[u8], limits: &Limits) -> Result<Method, HeadError> {
+    match Method::of_token(token) {
+        Method::Other if limits.protocol.methods == Methods::Registered => Err(HeadError::MethodUnregistered),
+        method => Ok(method),
+    }
+}
+
 const VERSION_LENGTH: usize = b"HTTP/1.1".len();
 
 /// The version at the start of `rest`; `None` if that ends within what may become one.
 #[inline]
 fn version_at(rest: &[u8]) -> Result<Option<Version>, HeadError> {
-    match rest.first_chunk::<VERSION_LENGTH>() {
-        Some(b"HTTP/1.1") => Ok(Some(Version::Http11)),
-        Some(b"HTTP/1.0") => Ok(Some(Version::Http10)),
+    const HTTP11: u64 = u64::from_ne_bytes(*b"HTTP/1.1");
+    const HTTP10: u64 = u64::from_ne_bytes(*b"HTTP/1.0");
+    // As numbers, since arrays are compared byte by byte.
+    match rest.first_chunk::<VERSION_LENGTH>().map(|version| u64::from_ne_bytes(*version)) {
+        Some(HTTP11) => Ok(Some(Version::Http11)),
+        Some(HTTP10) => Ok(Some(Version::Http10)),
         _ => unusual_version(rest),
     }
 }

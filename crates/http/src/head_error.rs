@@ -15,11 +15,13 @@ pub enum HeadError {
     BareLf,
     /// The method is not a token, or not followed by one space.
     Method,
+    /// A method that is not registered, where only those are let in; see [`crate::Methods::Registered`].
+    MethodUnregistered,
     /// The request line ends after the method.
     TargetMissing,
     /// A control byte in the target, an empty target, or more than one space before it.
     Target,
-    /// An HTTP/0.9 request, which has no version.
+    /// An HTTP/0.9 request, which has no version, where these are not allowed; or one with another method than GET.
     SimpleRequest,
     /// What should be the version is none, or something follows it.
     VersionMalformed,
@@ -74,7 +76,7 @@ impl HeadError {
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE
             }
             HeadError::Expectation => Status::EXPECTATION_FAILED,
-            HeadError::TransferCodingUnknown => Status::NOT_IMPLEMENTED,
+            HeadError::TransferCodingUnknown | HeadError::MethodUnregistered => Status::NOT_IMPLEMENTED,
             HeadError::VersionUnsupported => Status::HTTP_VERSION_NOT_SUPPORTED,
             _ => Status::BAD_REQUEST,
         }
@@ -88,6 +90,7 @@ impl fmt::Display for HeadError {
             HeadError::BareCr => "CR without LF",
             HeadError::BareLf => "line ends with LF instead of CRLF",
             HeadError::Method => "malformed method in the request line",
+            HeadError::MethodUnregistered => "method is not registered",
             HeadError::TargetMissing => "no target in the request line",
             HeadError::Target => "malformed target in the request line",
             HeadError::SimpleRequest => "HTTP/0.9 request",

@@ -1,6 +1,7 @@
 //! HTTP/1.x as pure functions: bytes in, values out. No clock, no I/O, no allocation where a request is parsed.
 //!
-//! The server side is strict, as Apache httpd is with its default `HttpProtocolOptions Strict`: [`Head`] finds and
+//! The server side is strict, as Apache httpd is with its default `HttpProtocolOptions Strict`, or as lenient as with
+//! `Unsafe`: [`Head`] finds and
 //! indexes a request head, [`decode_target`] turns its target into a path, [`BodyDecoder`] finds where the body ends.
 //! [`Conditions`] and [`select_ranges`] decide what a conditional or partial request gets.
 //! The client side ([`parse_response_head`], [`ResponseDecoder`]) finds no more in a response than a load generator
@@ -38,7 +39,7 @@ pub use date::{IMF_FIXDATE_SECONDS_MAX, imf_fixdate, parse_http_date};
 pub use entity_tag::{Comparison, EntityTag};
 pub use head::{Head, request_line_of};
 pub use head_error::HeadError;
-pub use limits::{BLANK_LINES_MAX, FIELDS_MAX, HEAD_MAX, Limits};
+pub use limits::{BLANK_LINES_MAX, FIELDS_MAX, HEAD_MAX, Limits, Methods, ProtocolOptions, Strictness};
 pub use method::Method;
 pub use range::{
     Boundary, ByteRange, Multipart, RangeLimits, Selection, select_ranges, write_content_range, write_unsatisfied_range,

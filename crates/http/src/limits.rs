@@ -1,4 +1,5 @@
-//! How large a head may be: Apache's `LimitRequestLine`, `LimitRequestFieldSize` and `LimitRequestFields`.
+//! What a request head may be: Apache's `LimitRequestLine`, `LimitRequestFieldSize`, `LimitRequestFields` and
+//! `HttpProtocolOptions`.
 
 /// Most empty lines skipped before a request line (RFC 9112 section 2.2 asks for at least one; Apache skips ten).
 pub const BLANK_LINES_MAX: usize = 10;
@@ -9,7 +10,46 @@ pub const FIELDS_MAX: usize = 32_767;
 /// The most bytes a head may take altogether, whatever the single limits are; more is 431.
 pub const HEAD_MAX: usize = 16 << 20;
 
-/// Bounds of one message head, in bytes without line ends.
+/// How closely a request has to follow the grammar (the first word of Apache's `HttpProtocolOptions`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// `Strict`: as RFC 9112 writes it.
+    #[default]
+    Strict,
+    /// `Unsafe`: as servers once took it. Lines may end with LF alone, the request line may have several spaces and its
+    /// version small letters, methods and field names may be other than tokens, values may have control bytes, and
+    /// folded lines are joined. What tells where a request ends is read as strictly as ever.
+    Unsafe,
+}
+
+/// Which methods are let in (the second word of `HttpProtocolOptions`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Methods {
+    /// `LenientMethods`: every token; who does not know it answers 501.
+    #[default]
+    Lenient,
+    /// `RegisteredMethods`: those that [`crate::Method`] knows by name; others are 501 at once.
+    Registered,
+}
+
+/// Apache's `HttpProtocolOptions`; the default is its default, `Strict LenientMethods Allow0.9`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtocolOptions {
+    /// `Strict` or `Unsafe`.
+    pub strictness: Strictness,
+    /// `LenientMethods` or `RegisteredMethods`.
+    pub methods: Methods,
+    /// `Allow0.9`, or `Require1.0` where false: 400 for requests without a version.
+    pub allow_http09: bool,
+}
+
+impl Default for ProtocolOptions {
+    fn default() -> ProtocolOptions {
+        ProtocolOptions { strictness: Strictness::default(), methods: Methods::default(), allow_http09: true }
+    }
+}
+
+/// Bounds of one message head, in bytes without line ends, and how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request line (`LimitRequestLine`, 8190): longer is 414.
@@ -19,11 +59,13 @@ pub struct Limits {
     /// Most header fields (`LimitRequestFields`, 100): more is 431. As in Apache, 0 sets no limit, which here means
     /// [`FIELDS_MAX`].
     pub fields: usize,
+    /// How a request head is read.
+    pub protocol: ProtocolOptions,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { request_line: 8190, field_size: 8190, fields: 100 }
+        Limits { request_line: 8190, field_size: 8190, fields: 100, protocol: ProtocolOptions::default() }
     }
 }
 
@@ -49,7 +91,8 @@ mod tests {
     #[test]
     fn head_max_is_bounded_and_counts_line_ends() {
         let check = |request_line, field_size, fields, expected| {
-            assert_eq!(Limits { request_line, field_size, fields }.head_max(), expected);
+            let limits = Limits { request_line, field_size, fields, ..Limits::default() };
+            assert_eq!(limits.head_max(), expected);
         };
         check(8190, 8190, 100, 8190 + 24 + 100 * 8192);
         check(10, 10, 1, 10 + 24 + 12);

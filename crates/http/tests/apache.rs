@@ -9,8 +9,6 @@ use manifold_http::{Head, Limits, decode_target};
 enum Difference {
     /// Apache wants CRLF even for the empty lines it skips before a request; RFC 9112 section 2.2 lets LF pass.
     BlankLineLf,
-    /// Apache serves HTTP/0.9 unless told `HttpProtocolOptions Require1.0`; nobody speaks it any more.
-    Http09,
     /// Apache serves higher major versions as if they were 1.1 and answers lower ones with 400; RFC 9110 section 15.6.6
     /// has 505 for both.
     MajorVersion,
@@ -54,7 +52,9 @@ const REQUESTS: &[(&[u8], u16, Option<Difference>)] = &[
     (b"GET / HTTP/1.0 \r\n\r\n", 400, None),
     (b" GET / HTTP/1.0\r\n\r\n", 400, None),
     (b"GET\t/\tHTTP/1.0\r\n\r\n", 400, None),
-    (b"GET /\r\n", 200, Some(D::Http09)),
+    (b"GET /\r\n", 200, None),
+    (b"HEAD /\r\n", 400, None),
+    (b"GET /\n", 400, None),
     (b"GET\r\n", 400, None),
     (b"G@T / HTTP/1.0\r\n\r\n", 400, None),
     (b"GET / http/1.0\r\n\r\n", 400, None),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use manifold_http::{Head, HeadError, Limits, Version};
+use manifold_http::{Head, HeadError, Limits, ProtocolOptions, Version};
 
 /// Why the two may judge a head differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,9 @@ struct Parsed {
 
 fn ours(bytes: &[u8]) -> Verdict<HeadError> {
     let mut head = Head::new();
-    match head.parse(bytes, &Limits::default()) {
+    // httparse knows no HTTP/0.9.
+    let protocol = ProtocolOptions { allow_http09: false, ..ProtocolOptions::default() };
+    match head.parse(bytes, &Limits { protocol, ..Limits::default() }) {
         Err(error) => Verdict::Refused(error),
         Ok(None) => Verdict::Incomplete,
         Ok(Some(length)) => Verdict::Complete(Parsed {

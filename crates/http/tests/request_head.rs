@@ -160,7 +160,7 @@ fn request_lines() {
     check("PUT /a HTTP/1.9", Method::Put, "/a", Version::Http11);
     check("OPTIONS * HTTP/1.1", Method::Options, "*", Version::Http11);
     check("CONNECT h:443 HTTP/1.1", Method::Connect, "h:443", Version::Http11);
-    check("PROPFIND / HTTP/1.1", Method::Other, "/", Version::Http11);
+    check("PROPFIND / HTTP/1.1", Method::Propfind, "/", Version::Http11);
     check("get / HTTP/1.1", Method::Other, "/", Version::Http11);
     check("!#$%&'*+-.^_`|~09azAZ / HTTP/1.1", Method::Other, "/", Version::Http11);
     check("GET http://h/a?b HTTP/1.1", Method::Get, "http://h/a?b", Version::Http11);
@@ -183,8 +183,10 @@ fn refused_request_lines() {
     check(b"GET /\t", HeadError::Target);
     check(b"GET /a\0", HeadError::Target);
     check(b"GET /a\x7f", HeadError::Target);
-    check(b"GET /\r", HeadError::SimpleRequest);
-    check(b"GET /\n", HeadError::SimpleRequest);
+    check(b"GET /\rX", HeadError::BareCr);
+    check(b"GET /\n", HeadError::BareLf);
+    check(b"HEAD /\r", HeadError::SimpleRequest);
+    check(b"POST /\n", HeadError::SimpleRequest);
     check(b"GET / \r", HeadError::VersionMalformed);
     check(b"GET /  ", HeadError::VersionMalformed);
     check(b"GET / h", HeadError::VersionMalformed);
@@ -269,7 +271,7 @@ fn refused_fields() {
 
 #[test]
 fn limits_hold_to_the_byte() {
-    let limits = Limits { request_line: 20, field_size: 8, fields: 2 };
+    let limits = Limits { request_line: 20, field_size: 8, fields: 2, ..Limits::default() };
     let complete = |bytes: &[u8]| {
         assert!(matches!(parse_split_everywhere(bytes, &limits), Ok(Some(_))), "{}", show(bytes));
         assert!(bytes.len() <= limits.head_max());
@@ -294,7 +296,7 @@ fn limits_hold_to_the_byte() {
 
 #[test]
 fn a_head_at_the_bound_is_complete() {
-    let limits = Limits { request_line: 14, field_size: 3, fields: 2 };
+    let limits = Limits { request_line: 14, field_size: 3, fields: 2, ..Limits::default() };
     let blanks = "\r\n".repeat(BLANK_LINES_MAX);
     let bytes = format!("{blanks}GET / HTTP/1.0\r\nA:b\r\nC:d\r\n\r\n");
     assert_eq!(bytes.len(), limits.head_max());
@@ -303,7 +305,7 @@ fn a_head_at_the_bound_is_complete() {
 
 #[test]
 fn a_head_has_a_bound_without_limits() {
-    let none = Limits { request_line: usize::MAX, field_size: usize::MAX, fields: 0 };
+    let none = Limits { request_line: usize::MAX, field_size: usize::MAX, fields: 0, ..Limits::default() };
     let mut bytes = b"GET / HTTP/1.0\r\nA: ".to_vec();
     bytes.resize(HEAD_MAX, b'b');
     bytes.extend_from_slice(b"\r\n\r\n");
@@ -549,7 +551,7 @@ proptest! {
     #[test]
     fn splitting_changes_nothing(bytes in mangled(), line in 5..40usize, field in 1..30usize, fields in 0..4usize) {
         parse_split_everywhere(&bytes, &Limits::default()).ok();
-        parse_split_everywhere(&bytes, &Limits { request_line: line, field_size: field, fields }).ok();
+        parse_split_everywhere(&bytes, &Limits { request_line: line, field_size: field, fields, ..Limits::default() }).ok();
     }
 
     #[test]
@@ -568,7 +570,7 @@ proptest! {
 
     #[test]
     fn a_decision_comes_within_the_bound(bytes in mangled(), line in 5..20usize, field in 1..10usize, fields in 1..4usize) {
-        let limits = Limits { request_line: line, field_size: field, fields };
+        let limits = Limits { request_line: line, field_size: field, fields, ..Limits::default() };
         if parse(&bytes, &limits) == Ok(None) {
             prop_assert!(bytes.len() < limits.head_max());
         }

@@ -111,6 +111,7 @@ impl Telling {
 /// As Apache writes it in the scoreboard.
 fn protocol(version: Version) -> &'static str {
     match version {
+        Version::Http09 => "http/0.9",
         Version::Http10 => "http/1.0",
         Version::Http11 => "http/1.1",
     }
