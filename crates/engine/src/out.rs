@@ -156,6 +156,20 @@ impl OutQueue {
         (filled, false)
     }
 
+    /// Gives up owned bytes that are all there is to send, at most `max`, for the memory of `bytes`, which is empty. `false`
+    /// where there is something else to send.
+    pub fn swap_only(&mut self, bytes: &mut Vec<u8>, max: usize) -> bool {
+        let only = self.memory.pieces.len() == 1 && self.sent == 0;
+        match self.memory.pieces.front_mut() {
+            Some(Piece::Bytes(own)) if only && own.len() <= max => std::mem::swap(own, bytes),
+            _ => return false,
+        }
+        if let Some(Piece::Bytes(emptied)) = self.memory.pieces.pop_front() {
+            self.keep_spare(emptied);
+        }
+        true
+    }
+
     /// Notes that `n` bytes were sent from the front; `n` is at most [`len`](Self::len).
     pub fn advance(&mut self, n: u64) {
         let mut n = n;
@@ -266,6 +280,29 @@ mod tests {
             assert!(queue.is_empty());
         }
         std::fs::remove_file(dir).unwrap();
+    }
+
+    #[test]
+    fn bytes_that_are_all_there_is_change_hands() {
+        let check = |pieces: Vec<Piece>, advance: u64, max: usize, expected: Option<&[u8]>| {
+            let mut queue = OutQueue::new();
+            pieces.into_iter().for_each(|piece| queue.push(piece));
+            queue.advance(advance);
+            let before = queue.len();
+            let mut bytes = Vec::with_capacity(99);
+            assert_eq!(queue.swap_only(&mut bytes, max).then_some(&bytes[..]), expected);
+            assert_eq!(queue.len(), if expected.is_some() { 0 } else { before });
+            if expected.is_some() {
+                assert!(queue.memory.spare.capacity() >= 99, "the memory given for it is used next");
+            }
+        };
+        let head = || Piece::Bytes(b"head".to_vec());
+        check(vec![head()], 0, 4, Some(b"head"));
+        check(vec![head()], 0, 3, None);
+        check(vec![head()], 1, 4, None);
+        check(vec![head(), Piece::Static(b"more")], 0, 9, None);
+        check(vec![Piece::Static(b"head")], 0, 9, None);
+        check(vec![], 0, 9, None);
     }
 
     #[test]

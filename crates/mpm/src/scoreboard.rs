@@ -119,6 +119,21 @@ impl Scoreboard {
     }
 }
 
+/// Under which number of a process a connection is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Under none: it is worked on, or there is none.
+    Nowhere,
+    /// It waits for the client's next request.
+    KeepAlive,
+    /// It waits for its first request, or more of one.
+    WaitIo,
+    /// It waits for the client to take more of an answer.
+    Writing,
+    /// It lingers.
+    Lingering,
+}
+
 /// A process in the scoreboard.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerSlot<'a> {
@@ -139,6 +154,8 @@ impl ServerSlot<'_> {
     const REFUSED: usize = 11;
     const STARTED: usize = 12;
     const USED: usize = 13;
+    /// What the other places have lost to no place at all; keeps [`shift`](Self::shift) without a branch.
+    const NOWHERE: usize = 14;
 
     /// Takes the slot for process `pid` of `generation`.
     pub fn occupy(&self, pid: i32, generation: u64) {
@@ -217,6 +234,19 @@ impl ServerSlot<'_> {
     pub fn add_lingering(&self, n: i64) {
         self.words[Self::LINGERING].fetch_add(n as u64, Ordering::Relaxed);
     }
+
+    /// Moves a connection from one place to another, in a process where one thread alone counts: no other may call this or
+    /// count by any of the methods above.
+    pub fn shift(&self, from: Place, to: Place) {
+        let word = |place: Place| &self.words[Self::PLACES[place as usize]];
+        let add =
+            |word: &AtomicU64, n: u64| word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        add(word(from), u64::MAX);
+        add(word(to), 1);
+    }
+
+    /// The words of the places, in their order.
+    const PLACES: [usize; 5] = [Self::NOWHERE, Self::KEEP_ALIVE, Self::WAIT_IO, Self::WRITING, Self::LINGERING];
 
     /// Counts an idle connection that was closed to make room for a new one.
     pub fn count_shed(&self) {

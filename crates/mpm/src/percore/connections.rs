@@ -18,13 +18,14 @@ use super::deadlines::{Deadlines, Moment};
 use super::driver::{Driver, Event, Handle, Shots};
 use super::queues::{Queue, Queues};
 use super::sending::TURN_BYTES;
-use super::slot::{Counted, INBOX_MAX, Slot, State, deliver, peer};
+use super::slot::{INBOX_MAX, Slot, State, deliver, peer};
 use super::tasks::Tasks;
 use super::transport::with_mail;
 use crate::blocking::{LINGER_READ, linger_total};
 use crate::clock;
 use crate::generation::Child;
 use crate::host::ThreadHost;
+use crate::scoreboard::{Place, ServerSlot};
 use crate::shed::Shedding;
 
 /// Bytes of a lingering client that are dropped before it is cut off.
@@ -68,6 +69,9 @@ pub(super) struct Connections<'a, D> {
     pub(super) child: &'a Child<'a>,
     pub(super) site: &'a Site,
     host: &'a ThreadHost<'a>,
+    pub(super) server: ServerSlot<'a>,
+    /// When the turn began.
+    pub(super) now: Moment,
     pub(super) slots: Vec<Slot>,
     pub(super) tasks: Tasks<'a>,
     deadlines: Deadlines,
@@ -96,6 +100,8 @@ impl<'a, D: Driver> Connections<'a, D> {
             child,
             site,
             host,
+            server: child.server(),
+            now: clock::turn().now.into(),
             slots: Vec::new(),
             tasks: Tasks::new(site, host),
             deadlines: Deadlines::default(),
@@ -126,8 +132,8 @@ impl<'a, D: Driver> Connections<'a, D> {
     pub(super) fn admit(&mut self, handle: Handle) {
         self.admitted += 1;
         self.open += 1;
-        self.child.worker(0).count_connection();
-        self.child.server().add_open(1);
+        self.host.worker.count_connection();
+        self.server.add_open(1);
         if self.slots.len() <= handle.index() {
             self.slots.resize_with(handle.index() + 1, Slot::vacant);
         }
@@ -151,13 +157,13 @@ impl<'a, D: Driver> Connections<'a, D> {
             None => return self.close(handle),
         }
         self.set_state(handle, State::Idle);
-        self.set_deadline(handle, clock::turn().now + self.site.first_byte_timeout());
+        self.set_deadline(handle, self.now + self.site.first_byte_timeout());
         self.driver.receive(handle, Shots::One);
     }
 
     /// Hands over to the kernel what was queued, and waits until something happens, a deadline comes, or `by` has passed.
     pub(super) fn wait(&mut self, by: Option<Instant>) -> io::Result<()> {
-        let now = Moment::from(clock::turn().now);
+        let now = self.now;
         let timeout = if self.unfinished.is_empty() {
             let due = [self.deadlines.next_due(), by.map(Moment::from)].into_iter().flatten().min();
             due.map(|due| due.since(now))
@@ -166,7 +172,9 @@ impl<'a, D: Driver> Connections<'a, D> {
         };
         self.turn_bytes = TURN_BYTES;
         self.host.activity(Activity::Ready);
-        self.driver.wait(timeout)
+        self.driver.wait(timeout)?;
+        self.now = clock::tick().now.into();
+        Ok(())
     }
 
     /// Handles what happened to connections; returns what happened to other descriptors, then `None`.
@@ -211,7 +219,7 @@ impl<'a, D: Driver> Connections<'a, D> {
     }
 
     fn expire(&mut self) {
-        let now = Moment::from(clock::turn().now);
+        let now = self.now;
         for _ in 0..EXPIRED_A_TURN {
             let Some(index) = self.deadlines.pop(now) else { return };
             match self.slots[index].deadline {
@@ -228,10 +236,10 @@ impl<'a, D: Driver> Connections<'a, D> {
 
     /// Connections that never sent a byte are not waited for longer than those kept alive.
     pub(super) fn drain(&mut self) {
-        let by = clock::turn().now + self.site.keep_alive_timeout;
+        let by = self.now + self.site.keep_alive_timeout;
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
-            if matches!(slot.state, State::Idle) && slot.deadline.is_some_and(|at| at > by.into()) {
+            if matches!(slot.state, State::Idle) && slot.deadline.is_some_and(|at| at > by) {
                 self.set_deadline(Handle::from_index(index), by);
             }
         }
@@ -264,7 +272,7 @@ impl<'a, D: Driver> Connections<'a, D> {
                     return self.close(handle);
                 }
                 slot.state = State::Lingering { until, bytes };
-                self.set_deadline_at(handle, until.min((clock::turn().now + LINGER_READ).into()));
+                self.set_deadline(handle, until.min(self.now + LINGER_READ));
                 if !more {
                     self.driver.receive(handle, Shots::Many);
                 }
@@ -286,16 +294,12 @@ impl<'a, D: Driver> Connections<'a, D> {
     pub(super) fn run(&mut self, handle: Handle, task: usize) {
         self.slots[handle.index()].filling = false;
         self.queues.leave(handle.index());
-        self.count_as(handle, Counted::Nowhere);
+        self.count_as(handle, Place::Nowhere);
         loop {
             self.tasks.poll(task);
             match self.collect(handle, task) {
-                Wants::Leave(conn, result) => {
-                    self.slots[handle.index()].conn = conn;
-                    if self.finish(handle, task, result) {
-                        return;
-                    }
-                }
+                Wants::Leave { again: true, .. } => {}
+                Wants::Leave { result, .. } => return self.finish(handle, task, result),
                 Wants::Flush => {
                     if !self.begin_flush(handle, task) {
                         return;
@@ -303,7 +307,7 @@ impl<'a, D: Driver> Connections<'a, D> {
                 }
                 Wants::Fill(by) => {
                     self.slots[handle.index()].filling = true;
-                    self.set_deadline(handle, by);
+                    self.set_deadline(handle, by.into());
                     if !self.driver.is_receiving(handle) {
                         self.driver.receive(handle, Shots::Many);
                     }
@@ -313,35 +317,19 @@ impl<'a, D: Driver> Connections<'a, D> {
         }
     }
 
-    /// A future has left its connection. `false` when the next request is there already.
-    fn finish(&mut self, handle: Handle, task: usize, result: io::Result<Next>) -> bool {
-        let conn = self.slots[handle.index()].conn;
-        let kept = matches!(result, Ok(Next::KeepAlive));
-        let again = with_mail(self.tasks.mail(task), |mail| {
-            let again = kept && !mail.inbox.is_empty();
-            if again {
-                mail.job = Some(conn);
-            } else {
-                mail.forget();
-            }
-            again
-        });
-        if again {
-            return false;
-        }
+    /// A future has left its connection, and has its mail no more.
+    fn finish(&mut self, handle: Handle, task: usize, result: io::Result<Next>) {
         self.tasks.give_back(task);
         let slot = &self.slots[handle.index()];
         let wait = if slot.sending { self.site.timeout } else { self.site.keep_alive_timeout };
-        if !kept || slot.ended {
-            self.leave(handle, result.ok());
-            return true;
+        if !matches!(result, Ok(Next::KeepAlive)) || slot.ended {
+            return self.leave(handle, result.ok());
         }
         self.set_state(handle, State::Idle);
-        self.set_deadline(handle, clock::turn().now + wait);
+        self.set_deadline(handle, self.now + wait);
         if !self.driver.is_receiving(handle) {
             self.driver.receive(handle, Shots::Many);
         }
-        true
     }
 
     /// Ends a connection, after what is still to be sent; `None` is one that broke or took too long.
@@ -355,7 +343,7 @@ impl<'a, D: Driver> Connections<'a, D> {
             self.close(handle);
         } else if slot.sending && (linger || !slot.behind.is_empty()) {
             self.set_state(handle, State::Leaving { linger });
-            self.set_deadline(handle, clock::turn().now + self.site.timeout);
+            self.set_deadline(handle, self.now + self.site.timeout);
         } else if linger {
             let total = linger_total(&slot.conn);
             self.linger(handle, total);
@@ -370,9 +358,8 @@ impl<'a, D: Driver> Connections<'a, D> {
         if self.slots[handle.index()].ended || shutdown(socket, Shutdown::Write).is_err() {
             return self.close(handle);
         }
-        let now = clock::turn().now;
-        self.set_state(handle, State::Lingering { until: (now + total).into(), bytes: 0 });
-        self.set_deadline(handle, now + total.min(LINGER_READ));
+        self.set_state(handle, State::Lingering { until: self.now + total, bytes: 0 });
+        self.set_deadline(handle, self.now + total.min(LINGER_READ));
         if !self.driver.is_receiving(handle) {
             self.driver.receive(handle, Shots::Many);
         }
@@ -387,7 +374,7 @@ impl<'a, D: Driver> Connections<'a, D> {
         if self.driver.close(handle) {
             self.forget(handle);
         } else if sending {
-            self.set_deadline(handle, clock::turn().now + self.site.timeout);
+            self.set_deadline(handle, self.now + self.site.timeout);
         } else {
             self.give_up_room(handle);
         }
@@ -396,10 +383,10 @@ impl<'a, D: Driver> Connections<'a, D> {
     /// The last operation on a closed connection has ended: its place is free.
     fn forget(&mut self, handle: Handle) {
         self.give_up_room(handle);
-        self.count_as(handle, Counted::Nowhere);
+        self.count_as(handle, Place::Nowhere);
         self.slots[handle.index()] = Slot::vacant();
         self.open -= 1;
-        self.child.server().add_open(-1);
+        self.server.add_open(-1);
     }
 
     fn give_up_room(&mut self, handle: Handle) {
@@ -454,19 +441,14 @@ impl<'a, D: Driver> Connections<'a, D> {
         self.count_as(handle, self.slots[handle.index()].waits_for());
     }
 
-    fn count_as(&mut self, handle: Handle, counted: Counted) {
-        let before = std::mem::replace(&mut self.slots[handle.index()].counted, counted);
-        if before != counted {
-            before.add(-1, &self.child.server());
-            counted.add(1, &self.child.server());
+    fn count_as(&mut self, handle: Handle, place: Place) {
+        let before = std::mem::replace(&mut self.slots[handle.index()].counted, place);
+        if before != place {
+            self.server.shift(before, place);
         }
     }
 
-    pub(super) fn set_deadline(&mut self, handle: Handle, at: Instant) {
-        self.set_deadline_at(handle, at.into());
-    }
-
-    fn set_deadline_at(&mut self, handle: Handle, at: Moment) {
+    pub(super) fn set_deadline(&mut self, handle: Handle, at: Moment) {
         self.slots[handle.index()].deadline = Some(at);
         self.deadlines.look_by(at, handle.index());
     }
@@ -478,6 +460,6 @@ pub(super) enum Wants {
     Fill(Instant),
     /// That its queue was sent.
     Flush,
-    /// Nothing: it has left its connection.
-    Leave(Conn, io::Result<Next>),
+    /// Nothing: it has left its connection, or serves it again because the next request is there already.
+    Leave { result: io::Result<Next>, again: bool },
 }

@@ -4,6 +4,7 @@
 //! comes due, so that a busy connection costs nothing here. Where a deadline moves forward, its entry does.
 
 use std::num::NonZeroU64;
+use std::ops::Add;
 use std::time::{Duration, Instant};
 
 use crate::clock;
@@ -15,6 +16,15 @@ pub(super) struct Moment(NonZeroU64);
 impl From<Instant> for Moment {
     fn from(at: Instant) -> Moment {
         Moment(clock::nanoseconds(at))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, later: Duration) -> Moment {
+        let nanoseconds = later.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(later.subsec_nanos()));
+        Moment(self.0.saturating_add(nanoseconds))
     }
 }
 

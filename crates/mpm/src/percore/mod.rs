@@ -135,7 +135,6 @@ impl<'a, D: Driver> Core<'a, D> {
             }
             self.start_and_stop_accepting();
             self.connections.wait(self.exhausted.map(|exhausted| exhausted.until))?;
-            clock::tick();
             self.connections.go_on_sending();
             while let Some(event) = self.connections.handle_events(self.signals_handle) {
                 match event {

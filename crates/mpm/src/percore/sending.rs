@@ -4,6 +4,8 @@
 
 use std::io;
 
+use manifold_engine::transport::Next;
+
 use super::connections::{Connections, Wants};
 use super::driver::{Driver, Handle, Readiness};
 use super::slot::State;
@@ -50,7 +52,7 @@ impl<D: Driver> Connections<'_, D> {
         match (slot.state, result) {
             (State::Idle, Ok(())) => {
                 self.line_up(handle);
-                self.set_deadline(handle, clock::turn().now + self.site.keep_alive_timeout);
+                self.set_deadline(handle, self.now + self.site.keep_alive_timeout);
             }
             (State::Leaving { linger: true }, Ok(())) => {
                 let total = linger_total(&slot.conn);
@@ -96,7 +98,14 @@ impl<D: Driver> Connections<'_, D> {
                 }
             }
             if let Some((conn, result)) = mail.done.take() {
-                return Wants::Leave(conn, result);
+                let again = matches!(result, Ok(Next::KeepAlive)) && !mail.inbox.is_empty();
+                if again {
+                    mail.job = Some(conn);
+                } else {
+                    mail.forget();
+                }
+                slot.conn = conn;
+                return Wants::Leave { result, again };
             }
             match mail.fill_by.take() {
                 Some(by) => Wants::Fill(by),
@@ -143,7 +152,7 @@ impl<D: Driver> Connections<'_, D> {
         }
         let ended = result.is_some();
         if !ended {
-            self.set_deadline(handle, by);
+            self.set_deadline(handle, by.into());
         }
         with_mail(mail, |mail| (mail.flush, mail.flushed) = (Some((queue, by)), result));
         ended

@@ -9,7 +9,7 @@ use nix::sys::socket::{SockaddrStorage, getpeername};
 use super::deadlines::Moment;
 use super::tasks::Tasks;
 use super::transport::with_mail;
-use crate::scoreboard::ServerSlot;
+use crate::scoreboard::Place;
 
 /// Bytes received ahead of the engine before the client has to wait.
 pub(super) const INBOX_MAX: usize = 64 * 1024;
@@ -35,29 +35,6 @@ pub(super) enum State {
     Closing,
 }
 
-/// Under which number of the scoreboard a connection is counted. One that is worked on is under none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
-    Nowhere,
-    KeepAlive,
-    WaitIo,
-    Writing,
-    Lingering,
-}
-
-impl Counted {
-    /// Counts a connection in (1) or out (-1).
-    pub(super) fn add(self, n: i64, server: &ServerSlot<'_>) {
-        match self {
-            Counted::Nowhere => {}
-            Counted::KeepAlive => server.add_keep_alive(n),
-            Counted::WaitIo => server.add_wait_io(n),
-            Counted::Writing => server.add_writing(n),
-            Counted::Lingering => server.add_lingering(n),
-        }
-    }
-}
-
 /// A connection; its place in the table is its handle's number. There is one for each connection the core holds, idle
 /// ones included, and this is nearly all the memory that an idle one has.
 pub(super) struct Slot {
@@ -67,7 +44,7 @@ pub(super) struct Slot {
     pub(super) deadline: Option<Moment>,
     /// What is sent after the send under way; empty unless one is.
     pub(super) behind: Vec<u8>,
-    pub(super) counted: Counted,
+    pub(super) counted: Place,
     /// It takes one of the places of `MaxConnections`.
     pub(super) served: bool,
     /// A send is under way.
@@ -89,7 +66,7 @@ impl Slot {
             state: State::Vacant,
             deadline: None,
             behind: Vec::new(),
-            counted: Counted::Nowhere,
+            counted: Place::Nowhere,
             served: false,
             sending: false,
             polling: false,
@@ -100,15 +77,15 @@ impl Slot {
     }
 
     /// What it is waiting for, as the scoreboard counts it, while nobody works on it.
-    pub(super) fn waits_for(&self) -> Counted {
+    pub(super) fn waits_for(&self) -> Place {
         match self.state {
-            State::Idle | State::Closing if self.sending => Counted::Writing,
-            State::Vacant | State::Newcomer | State::Closing => Counted::Nowhere,
-            State::Idle if self.conn.kept_alive > 0 => Counted::KeepAlive,
-            State::Idle => Counted::WaitIo,
-            State::Busy(_) if self.filling => Counted::WaitIo,
-            State::Busy(_) | State::Leaving { .. } => Counted::Writing,
-            State::Lingering { .. } => Counted::Lingering,
+            State::Idle | State::Closing if self.sending => Place::Writing,
+            State::Vacant | State::Newcomer | State::Closing => Place::Nowhere,
+            State::Idle if self.conn.kept_alive > 0 => Place::KeepAlive,
+            State::Idle => Place::WaitIo,
+            State::Busy(_) if self.filling => Place::WaitIo,
+            State::Busy(_) | State::Leaving { .. } => Place::Writing,
+            State::Lingering { .. } => Place::Lingering,
         }
     }
 }

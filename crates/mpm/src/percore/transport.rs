@@ -49,8 +49,8 @@ impl Mail {
     pub(super) fn forget(&mut self) {
         self.inbox.clear();
         self.inbox.shrink_to(BUFFER_KEEP_MAX);
-        let (inbox, staged) = (std::mem::take(&mut self.inbox), std::mem::take(&mut self.staged));
-        *self = Mail { inbox, staged, ..Mail::default() };
+        (self.job, self.done, self.ended, self.flush, self.flushed) = (None, None, None, None, None);
+        (self.fill_by, self.timed_out, self.behind) = (None, false, 0);
     }
 }
 
@@ -86,11 +86,16 @@ impl MailTransport {
         MailTransport { id, input: Vec::new(), start: 0, out: OutQueue::new() }
     }
 
-    /// The next connection to serve.
+    /// The next connection to serve, and what it has sent already.
     pub(super) async fn job(&mut self) -> Conn {
-        std::future::poll_fn(|_| match with_mail(self.id, |mail| mail.job.take()) {
-            Some(conn) => Poll::Ready(conn),
-            None => Poll::Pending,
+        std::future::poll_fn(|_| {
+            with_mail(self.id, |mail| match mail.job.take() {
+                Some(conn) => {
+                    self.take_in(&mut mail.inbox);
+                    Poll::Ready(conn)
+                }
+                None => Poll::Pending,
+            })
         })
         .await
     }
@@ -173,8 +178,12 @@ impl Transport for MailTransport {
     }
 }
 
-/// Copies a small answer that lies in memory; `false` where it is not such a one.
+/// Takes over a small answer that lies in memory, or copies it where it is in pieces or others come before it; `false` where
+/// it is not such a one.
 fn stage(out: &mut OutQueue, mail: &mut Mail) -> bool {
+    if mail.staged.is_empty() && out.swap_only(&mut mail.staged, SEND_BEHIND_MAX.saturating_sub(mail.behind)) {
+        return true;
+    }
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
     let (filled, more) = out.gather(&mut slices);
     let length: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
