@@ -220,7 +220,7 @@ async fn read_body(
 /// Runs the phases; afterwards `request.response` is the answer, whatever its status. Otherwise gives the phase that needs
 /// what only a disk can tell.
 fn answer(site: &Site, request: &mut Request) -> Result<(), Phase> {
-    let status = match check_request(request) {
+    let status = match check_request(site, request) {
         Ok(()) => site.phases.answer(request)?,
         Err(status) => status,
     };
@@ -254,7 +254,7 @@ fn complete(request: &mut Request, status: Status) {
 }
 
 /// What every request must pass before a module sees it.
-fn check_request(request: &mut Request) -> Result<(), Status> {
+fn check_request(site: &Site, request: &mut Request) -> Result<(), Status> {
     match request.method() {
         Method::Other => return Err(Status::NOT_IMPLEMENTED),
         // This server is no proxy and echoes nothing.
@@ -262,7 +262,7 @@ fn check_request(request: &mut Request) -> Result<(), Status> {
         _ => {}
     }
     let target = request.head.target(&request.bytes);
-    match decode_target(target, &mut request.path) {
+    match decode_target(target, &site.paths, &mut request.path) {
         Ok(Target::Origin { query, .. }) => request.query = query,
         // `OPTIONS *` asks about the server as a whole.
         Ok(Target::Asterisk) if request.method() == Method::Options => return Err(Status::OK),

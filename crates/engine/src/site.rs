@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manifold_http::Limits;
+use manifold_http::{Limits, PathOptions};
 
 use crate::phases::Phases;
 use crate::reqtimeout::ReadTimeouts;
@@ -29,8 +29,11 @@ pub struct Site {
     pub max_keep_alive_requests: u32,
     /// Whether large files are sent by sendfile(2) rather than read and sent (`EnableSendfile`).
     pub sendfile: bool,
-    /// Bounds on a request head (`LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`).
+    /// Bounds on a request head (`LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`), and how it is read
+    /// (`HttpProtocolOptions`).
     pub limits: Limits,
+    /// How the path of a request is read (`AllowEncodedSlashes`, `MergeSlashes`).
+    pub paths: PathOptions,
     /// Bytes of a request body that are read before the request is refused with 413 (`LimitRequestBody`).
     pub limit_request_body: u64,
     /// Whether workers tell the scoreboard about their requests (`ExtendedStatus`).
@@ -59,6 +62,7 @@ impl Site {
             max_keep_alive_requests: 100,
             sendfile: true,
             limits: Limits::default(),
+            paths: PathOptions::default(),
             limit_request_body: LIMIT_REQUEST_BODY,
             extended_status: false,
             see_request_tail: false,

@@ -46,5 +46,5 @@ pub use range::{
 };
 pub use response::{write_decimal, write_field, write_status_line};
 pub use status::Status;
-pub use uri::{Target, TargetError, decode_target};
+pub use uri::{EncodedSlashes, PathOptions, Target, TargetError, decode_target};
 pub use version::Version;

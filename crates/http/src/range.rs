@@ -71,9 +71,9 @@ pub fn select_ranges(value: &[u8], size: u64, limits: &RangeLimits, several: &mu
         Some(Merged { last: None, .. }) => Selection::Unsatisfiable,
         Some(Merged { last: Some(last), overlaps, reversals }) => {
             let count = several.len() + 1;
-            let sum = several.iter().fold(last.length(), |sum, range| sum.saturating_add(range.length()));
+            let sum = several.iter().try_fold(last.length(), |sum, range| sum.checked_add(range.length()));
             let beyond = |count: usize, limit: Option<u32>| limit.is_some_and(|limit| count > limit as usize);
-            if sum > size
+            if sum.is_none_or(|sum| sum > size)
                 || beyond(count, limits.ranges)
                 || beyond(overlaps, limits.overlaps)
                 || beyond(reversals, limits.reversals)
@@ -259,7 +259,7 @@ impl Multipart<'_> {
         out.extend_from_slice(b"--\r\n");
     }
 
-    /// Bytes of the whole body: the response's `Content-Length`.
+    /// Bytes of the whole body: the response's `Content-Length`. The size has to be one that a file can have, below 2^63.
     pub fn length(&self, ranges: &[ByteRange]) -> u64 {
         let boundary = self.boundary.as_bytes().len();
         let content_type = self.content_type.map_or(0, |value| b"\r\nContent-type: ".len() + value.len());
@@ -409,6 +409,12 @@ mod tests {
         let mut several = Vec::new();
         select_ranges(b"bytes=0-5,3-8", 100, &RangeLimits::default(), &mut several);
         assert_eq!(several.capacity(), 0);
+    }
+
+    #[test]
+    fn a_sum_beyond_64_bits_is_beyond_every_size() {
+        assert_eq!(selected("bytes=0-0,5090-,46249-,0-151614", u64::MAX, &UNLIMITED), "whole");
+        assert_eq!(selected("bytes=0-", u64::MAX, &UNLIMITED), format!("0-{}", u64::MAX - 1));
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {

@@ -20,15 +20,42 @@ pub enum Target {
     Asterisk,
 }
 
+/// What becomes of `%2F` in a path (Apache's `AllowEncodedSlashes`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EncodedSlashes {
+    /// `Off`: the request is answered with 404.
+    #[default]
+    Refuse,
+    /// `On`: it is a slash like any other, also where it makes a `..` a segment.
+    Decode,
+    /// `NoDecode`: it stays as it was sent.
+    Keep,
+}
+
+/// How a path is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathOptions {
+    /// `AllowEncodedSlashes`.
+    pub encoded_slashes: EncodedSlashes,
+    /// `MergeSlashes`: several slashes in a row become one (On).
+    pub merge_slashes: bool,
+}
+
+impl Default for PathOptions {
+    fn default() -> PathOptions {
+        PathOptions { encoded_slashes: EncodedSlashes::default(), merge_slashes: true }
+    }
+}
+
 /// Takes a request target apart and writes its path to `path`, which is emptied first and keeps its memory.
 ///
-/// The path begins with a slash and has no NUL, no `.` or `..` segment and no two slashes in a row (Apache's
-/// `MergeSlashes On`); a slash at its end is kept. It is decoded exactly once: `%252e` becomes `%2e`.
+/// The path begins with a slash and has no NUL, no `.` or `..` segment and, unless `options` say otherwise, no two
+/// slashes in a row; a slash at its end is kept. It is decoded exactly once: `%252e` becomes `%2e`.
 ///
 /// # Errors
-/// [`TargetError`]; `path` is then unspecified. An escaped slash or NUL is 404, as with Apache's
-/// `AllowEncodedSlashes Off`; all else is 400, and is reported in preference.
-pub fn decode_target(target: &[u8], path: &mut Vec<u8>) -> Result<Target, TargetError> {
+/// [`TargetError`]; `path` is then unspecified. An escaped NUL, and an escaped slash where it is refused, is 404 as in
+/// Apache; all else is 400, and is reported in preference.
+pub fn decode_target(target: &[u8], options: &PathOptions, path: &mut Vec<u8>) -> Result<Target, TargetError> {
     path.clear();
     if let Some(&bad) = target.iter().find(|&&b| !is_target(b) || b == b'#') {
         return Err(if bad == b'#' { TargetError::Fragment } else { TargetError::Byte });
@@ -46,7 +73,7 @@ pub fn decode_target(target: &[u8], path: &mut Vec<u8>) -> Result<Target, Target
     };
     let question_mark = memchr::memchr(b'?', &target[path_start..]).map(|at| path_start + at);
     let path_end = question_mark.unwrap_or(target.len());
-    decode_path(&target[path_start..path_end], path)?;
+    decode_path(&target[path_start..path_end], options, path)?;
     Ok(Target::Origin { query: question_mark.map(|at| at + 1..target.len()), authority })
 }
 
@@ -60,7 +87,8 @@ fn absolute_form(target: &[u8]) -> Result<Range<usize>, TargetError> {
 }
 
 /// Decodes and normalises in one pass. `raw` is empty or begins with a slash; `path` is empty.
-fn decode_path(raw: &[u8], path: &mut Vec<u8>) -> Result<(), TargetError> {
+fn decode_path(raw: &[u8], options: &PathOptions, path: &mut Vec<u8>) -> Result<(), TargetError> {
+    let merge = options.merge_slashes;
     path.push(b'/');
     let mut not_found = None;
     let mut segment = path.len();
@@ -72,14 +100,20 @@ fn decode_path(raw: &[u8], path: &mut Vec<u8>) -> Result<(), TargetError> {
         match &rest[plain..] {
             [] => break,
             [b'/', tail @ ..] => {
-                segment = end_segment(path, segment, true)?;
+                segment = end_segment(path, segment, true, merge)?;
                 rest = tail;
             }
-            [_, high, low, tail @ ..] => {
-                let (Some(high), Some(low)) = (hex(*high), hex(*low)) else { return Err(TargetError::Escape) };
+            [percent, high_digit, low_digit, tail @ ..] => {
+                let (Some(high), Some(low)) = (hex(*high_digit), hex(*low_digit)) else {
+                    return Err(TargetError::Escape);
+                };
                 match high << 4 | low {
                     0 => not_found = not_found.or(Some(TargetError::Nul)),
-                    b'/' => not_found = not_found.or(Some(TargetError::EncodedSlash)),
+                    b'/' => match options.encoded_slashes {
+                        EncodedSlashes::Refuse => not_found = not_found.or(Some(TargetError::EncodedSlash)),
+                        EncodedSlashes::Decode => segment = end_segment(path, segment, true, merge)?,
+                        EncodedSlashes::Keep => path.extend_from_slice(&[*percent, *high_digit, *low_digit]),
+                    },
                     decoded => path.push(decoded),
                 }
                 rest = tail;
@@ -87,14 +121,14 @@ fn decode_path(raw: &[u8], path: &mut Vec<u8>) -> Result<(), TargetError> {
             _ => return Err(TargetError::Escape),
         }
     }
-    end_segment(path, segment, false)?;
+    end_segment(path, segment, false, merge)?;
     not_found.map_or(Ok(()), Err)
 }
 
 /// Ends the segment that begins at `segment` of `path`, with a slash if there was one; returns where the next begins.
-fn end_segment(path: &mut Vec<u8>, segment: usize, slash: bool) -> Result<usize, TargetError> {
+fn end_segment(path: &mut Vec<u8>, segment: usize, slash: bool, merge: bool) -> Result<usize, TargetError> {
     match &path[segment..] {
-        [] => {}
+        [] if merge => {}
         b"." => path.truncate(segment),
         b".." => {
             // Drop this segment and the one before, whose slash stands just before this one.
@@ -169,9 +203,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(target: &str, expected: Result<(&str, Option<&str>, Option<&str>), TargetError>) {
+    type Parts<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
+
+    fn check(target: &str, expected: Result<Parts<'_>, TargetError>) {
+        check_with(&PathOptions::default(), target, expected);
+    }
+
+    fn check_with(options: &PathOptions, target: &str, expected: Result<Parts<'_>, TargetError>) {
         let mut path = b"left over".to_vec();
-        let result = decode_target(target.as_bytes(), &mut path).map(|found| match found {
+        let result = decode_target(target.as_bytes(), options, &mut path).map(|found| match found {
             Target::Asterisk => (String::from("*"), None, None),
             Target::Origin { query, authority } => {
                 let part = |range: Option<Range<usize>>| range.map(|range| &target[range]);
@@ -266,6 +306,47 @@ mod tests {
     }
 
     #[test]
+    fn encoded_slashes() {
+        let check = |encoded_slashes, target: &str, expected: Result<&str, TargetError>| {
+            let options = PathOptions { encoded_slashes, ..PathOptions::default() };
+            check_with(&options, target, expected.map(|path| (path, None, None)));
+        };
+        use EncodedSlashes::{Decode, Keep, Refuse};
+        check(Refuse, "/a%2fb", Err(TargetError::EncodedSlash));
+        check(Decode, "/a%2fb", Ok("/a/b"));
+        check(Decode, "/a%2F..%2f", Ok("/"));
+        check(Decode, "/%2f%2F/a", Ok("/a"));
+        check(Decode, "/a%2f..", Ok("/"));
+        check(Decode, "/%2e%2e%2fa", Err(TargetError::AboveRoot));
+        check(Decode, "/..%2fa", Err(TargetError::AboveRoot));
+        check(Decode, "/a%252fb", Ok("/a%2fb"));
+        check(Decode, "/a%2f%00", Err(TargetError::Nul));
+        check(Keep, "/a%2fb%2Fc", Ok("/a%2fb%2Fc"));
+        check(Keep, "/a%2f../b", Ok("/a%2f../b"));
+        check(Keep, "/a/..%2fb", Ok("/a/..%2fb"));
+        check(Keep, "/a%2f%zz", Err(TargetError::Escape));
+        check(Keep, "/a%2f%00", Err(TargetError::Nul));
+    }
+
+    #[test]
+    fn slashes_that_are_not_merged() {
+        let options = PathOptions { merge_slashes: false, ..PathOptions::default() };
+        let check = |target: &str, expected: Result<&str, TargetError>| {
+            check_with(&options, target, expected.map(|path| (path, None, None)));
+        };
+        check("/", Ok("/"));
+        check("//", Ok("//"));
+        check("//a///b//", Ok("//a///b//"));
+        check("/a//../b", Ok("/a/b"));
+        check("//..", Ok("/"));
+        check("//../..", Err(TargetError::AboveRoot));
+        check("/a//./b", Ok("/a//b"));
+        check_with(&options, "http://h//a", Ok(("//a", None, Some("h"))));
+        let options = PathOptions { encoded_slashes: EncodedSlashes::Decode, merge_slashes: false };
+        check_with(&options, "/a%2f/b", Ok(("/a//b", None, None)));
+    }
+
+    #[test]
     fn statuses() {
         assert_eq!(TargetError::Nul.status(), Status::NOT_FOUND);
         assert_eq!(TargetError::EncodedSlash.status(), Status::NOT_FOUND);
@@ -293,13 +374,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decoded_paths_are_safe(target in targets(), rooted in any::<bool>()) {
+        fn decoded_paths_are_safe(target in targets(), rooted in any::<bool>(), kind in 0..3usize, merge in any::<bool>()) {
             let target = if rooted { [b"/", target.as_slice()].concat() } else { target };
+            let encoded_slashes = [EncodedSlashes::Refuse, EncodedSlashes::Decode, EncodedSlashes::Keep][kind];
+            let options = PathOptions { encoded_slashes, merge_slashes: merge };
             let mut path = Vec::new();
-            if let Ok(Target::Origin { query, authority }) = decode_target(&target, &mut path) {
+            if let Ok(Target::Origin { query, authority }) = decode_target(&target, &options, &mut path) {
                 prop_assert_eq!(path[0], b'/');
                 prop_assert!(!path.contains(&0));
-                prop_assert!(!path.windows(2).any(|pair| pair == b"//"));
+                prop_assert!(!merge || !path.windows(2).any(|pair| pair == b"//"));
                 prop_assert!(path.split(|&b| b == b'/').all(|segment| segment != b"." && segment != b".."));
                 prop_assert!(path.len() <= target.len() + 1);
                 for range in [query, authority].into_iter().flatten() {
@@ -315,7 +398,7 @@ mod tests {
                 clean.push('/');
             }
             let mut path = Vec::new();
-            decode_target(clean.as_bytes(), &mut path).unwrap();
+            decode_target(clean.as_bytes(), &PathOptions::default(), &mut path).unwrap();
             prop_assert_eq!(path, clean.into_bytes());
         }
 
@@ -324,7 +407,7 @@ mod tests {
             prop_assume!(!name.contains(&b'/') && name != b"." && name != b"..");
             let escaped: String = name.iter().map(|b| format!("%{b:02X}")).collect();
             let mut path = Vec::new();
-            decode_target(format!("/{escaped}").as_bytes(), &mut path).unwrap();
+            decode_target(format!("/{escaped}").as_bytes(), &PathOptions::default(), &mut path).unwrap();
             prop_assert_eq!(&path[1..], name.as_slice());
         }
     }

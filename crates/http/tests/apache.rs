@@ -2,7 +2,7 @@
 //! protocol directives): each row is a request as sent over a socket and the status Apache gave. Where we differ, the
 //! row names the reason.
 
-use manifold_http::{Head, Limits, decode_target};
+use manifold_http::{Head, Limits, PathOptions, decode_target};
 
 /// Why we answer otherwise than Apache does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ fn ours(request: &[u8]) -> u16 {
     match head.parse(request, &Limits::default()) {
         Err(error) => error.status().0,
         Ok(None) => panic!("incomplete: {}", request.escape_ascii()),
-        Ok(Some(_)) => match decode_target(head.target(request), &mut Vec::new()) {
+        Ok(Some(_)) => match decode_target(head.target(request), &PathOptions::default(), &mut Vec::new()) {
             Err(error) => error.status().0,
             Ok(_) => 200,
         },
