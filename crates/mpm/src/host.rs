@@ -2,11 +2,13 @@
 //! worker and percore. event's threads take turns with connections and have a host of their own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 
 use manifold_engine::request::Request;
 use manifold_engine::serve::Conn;
 use manifold_engine::site::Site;
-use manifold_engine::transport::{Activity, Host, Turn};
+use manifold_engine::transport::{Activity, Host, Job, Turn};
 use manifold_http::Version;
 use nix::unistd::gettid;
 
@@ -25,6 +27,8 @@ pub struct ThreadHost<'a> {
     pub draining: &'a AtomicBool,
     /// What is told of requests.
     pub telling: Telling,
+    /// Where the thread must not wait for a disk: the call that does, from the future that was polled last.
+    job: Option<Mutex<Option<Job>>>,
 }
 
 impl<'a> ThreadHost<'a> {
@@ -32,13 +36,43 @@ impl<'a> ThreadHost<'a> {
     pub fn new(child: &Child<'a>, thread: usize, draining: &'a AtomicBool) -> ThreadHost<'a> {
         let worker = child.worker(thread);
         worker.set_tid(gettid().as_raw());
-        ThreadHost { worker, server: child.server(), draining, telling: Telling::of(&child.generation.site) }
+        let telling = Telling::of(&child.generation.site);
+        ThreadHost { worker, server: child.server(), draining, telling, job: None }
+    }
+
+    /// The same for a thread that must not wait for a disk. Whoever polls a future of it has to see to
+    /// [`take_job`](Self::take_job).
+    pub fn impatient(child: &Child<'a>, thread: usize, draining: &'a AtomicBool) -> ThreadHost<'a> {
+        ThreadHost { job: Some(Mutex::default()), ..ThreadHost::new(child, thread, draining) }
+    }
+
+    /// The call that the future needs which was polled last.
+    pub fn take_job(&self) -> Option<Job> {
+        self.job.as_ref().and_then(|job| job.lock().unwrap_or_else(PoisonError::into_inner).take())
     }
 }
 
 impl Host for ThreadHost<'_> {
     fn turn(&self) -> Turn {
         clock::turn()
+    }
+
+    fn may_wait(&self) -> bool {
+        self.job.is_none()
+    }
+
+    fn poll_offload(&self, job: &mut Option<Job>) -> Poll<()> {
+        let Some(called) = job.take() else { return Poll::Ready(()) };
+        match &self.job {
+            Some(job) => {
+                *job.lock().unwrap_or_else(PoisonError::into_inner) = Some(called);
+                Poll::Pending
+            }
+            None => {
+                called.run();
+                Poll::Ready(())
+            }
+        }
     }
 
     fn activity(&self, activity: Activity) {

@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod listener;
+pub mod page_cache;
 pub mod privileges;
 pub mod process;
 pub mod ring;

@@ -15,8 +15,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use super::deadlines::{Deadlines, Moment};
+use super::disk::Disk;
 use super::driver::{Driver, Event, Handle, Shots};
 use super::queues::{Queue, Queues};
+use super::residency::Residency;
 use super::sending::TURN_BYTES;
 use super::slot::{INBOX_MAX, Slot, State, deliver, peer};
 use super::tasks::Tasks;
@@ -68,7 +70,7 @@ pub(super) struct Connections<'a, D> {
     pub(super) driver: D,
     pub(super) child: &'a Child<'a>,
     pub(super) site: &'a Site,
-    host: &'a ThreadHost<'a>,
+    pub(super) host: &'a ThreadHost<'a>,
     pub(super) server: ServerSlot<'a>,
     /// When the turn began.
     pub(super) now: Moment,
@@ -90,6 +92,10 @@ pub(super) struct Connections<'a, D> {
     pub(super) unfinished: VecDeque<Handle>,
     /// Bytes of large answers that may still be sent in this turn.
     pub(super) turn_bytes: u64,
+    /// Who waits for disks; nobody so far where it is `None`.
+    pub(super) disk: Option<Disk>,
+    /// What needs not be waited for.
+    pub(super) residency: Residency,
 }
 
 impl<'a, D: Driver> Connections<'a, D> {
@@ -115,6 +121,8 @@ impl<'a, D: Driver> Connections<'a, D> {
             newcomers: Vec::new(),
             unfinished: VecDeque::new(),
             turn_bytes: TURN_BYTES,
+            disk: None,
+            residency: Residency::new(),
         }
     }
 
@@ -194,7 +202,11 @@ impl<'a, D: Driver> Connections<'a, D> {
                     handle
                 }
                 Event::Ready { handle, more, .. } if handle == signals => return Some(Outside::Signals { more }),
-                Event::Ready { handle, .. } => {
+                Event::Ready { handle, more, .. } => {
+                    if self.is_bell(handle) {
+                        self.disk_answered(more);
+                        continue;
+                    }
                     self.slots[handle.index()].polling = false;
                     self.go_on(handle);
                     handle
@@ -302,6 +314,11 @@ impl<'a, D: Driver> Connections<'a, D> {
                 Wants::Leave { result, .. } => return self.finish(handle, task, result),
                 Wants::Flush => {
                     if !self.begin_flush(handle, task) {
+                        return;
+                    }
+                }
+                Wants::Disk => {
+                    if !self.offload(handle) {
                         return;
                     }
                 }
@@ -460,6 +477,8 @@ pub(super) enum Wants {
     Fill(Instant),
     /// That its queue was sent.
     Flush,
+    /// A call that may wait for a disk.
+    Disk,
     /// Nothing: it has left its connection, or serves it again because the next request is there already.
     Leave { result: io::Result<Next>, again: bool },
 }

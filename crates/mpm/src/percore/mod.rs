@@ -26,10 +26,12 @@ use crate::host::ThreadHost;
 
 mod connections;
 mod deadlines;
+mod disk;
 mod driver;
 mod epoll;
 mod full;
 mod queues;
+mod residency;
 mod sending;
 mod slot;
 mod tasks;
@@ -66,7 +68,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 fn start(child: &Child<'_>) -> io::Result<u8> {
     let room = Room::of(connections_allowed(child, "mpm_percore"));
     let draining = AtomicBool::new(false);
-    let host = ThreadHost::new(child, 0, &draining);
+    let host = ThreadHost::impatient(child, 0, &draining);
     let completions = child.generation.limits.max_connections.saturating_mul(2).clamp(SUBMISSIONS, COMPLETIONS_MAX);
     match Ring::new(&Options { submissions: SUBMISSIONS, completions, buffers: BUFFERS, buffer_size: BUFFER_SIZE }) {
         Ok(ring) => Core::new(ring, child, &host, room)?.run(),

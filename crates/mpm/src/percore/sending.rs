@@ -4,6 +4,7 @@
 
 use std::io;
 
+use manifold_engine::out::Front;
 use manifold_engine::transport::Next;
 
 use super::connections::{Connections, Wants};
@@ -13,12 +14,12 @@ use super::transport::with_mail;
 use crate::blocking::{linger_total, send_some};
 use crate::clock;
 
-/// Bytes of large answers that are sent in a turn, beside the first share of new ones.
-pub(super) const TURN_BYTES: u64 = 1024 * 1024;
+/// Bytes of large answers that are sent in a turn: about half a millisecond of it.
+pub(super) const TURN_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes of a large answer that one connection sends before the others get their turn.
-const SHARE: u64 = 256 * 1024;
-/// Bytes of a large answer that are sent at once when it begins, however much the turn has sent already.
-const FIRST_SHARE: u64 = 16 * 1024;
+const SHARE: u64 = 1024 * 1024;
+/// Bytes of an answer that are sent at once when nothing more is left of it, however much the turn has sent already.
+const LAST_SHARE: u64 = 16 * 1024;
 
 impl<D: Driver> Connections<'_, D> {
     /// Lets connections go on that had sent their share.
@@ -79,8 +80,12 @@ impl<D: Driver> Connections<'_, D> {
     }
 
     /// Begins to send what a future has queued. Returns whether that has ended and the future can go on.
+    ///
+    /// A large answer for which the turn has nothing left waits as a whole: its first bytes alone would cost a call more.
     pub(super) fn begin_flush(&mut self, handle: Handle, task: usize) -> bool {
-        self.flush(handle, task, self.turn_bytes.clamp(FIRST_SHARE, SHARE))
+        let left = with_mail(self.tasks.mail(task), |mail| mail.flush.as_ref().map_or(0, |(queue, _)| queue.len()));
+        let share = if left <= LAST_SHARE { LAST_SHARE } else { self.turn_bytes.min(SHARE) };
+        self.flush(handle, task, share)
     }
 
     /// Takes out of a future's mail what it left there.
@@ -109,27 +114,37 @@ impl<D: Driver> Connections<'_, D> {
             }
             match mail.fill_by.take() {
                 Some(by) => Wants::Fill(by),
-                None => Wants::Flush,
+                None if mail.flush.is_some() => Wants::Flush,
+                None => Wants::Disk,
             }
         })
     }
 
     /// Sends up to `share` bytes of what a future has queued. Returns whether all were sent, or sending failed.
-    fn flush(&mut self, handle: Handle, task: usize, share: u64) -> bool {
+    pub(super) fn flush(&mut self, handle: Handle, task: usize, share: u64) -> bool {
         let mail = self.tasks.mail(task);
         let Some((mut queue, mut by)) = with_mail(mail, |mail| mail.flush.take()) else { return true };
         let mut result = with_mail(mail, |mail| mail.flushed.take());
-        let slot = &mut self.slots[handle.index()];
         let mut share = share;
-        // What was sent behind the engine's back comes first; its end lets this go on.
-        while result.is_none() && !slot.sending {
+        // What was sent behind the engine's back comes first; its end lets this go on, as does the disk's answer.
+        while result.is_none() && !self.slots[handle.index()].sending && !self.slots[handle.index()].asking {
             if share == 0 {
-                if !std::mem::replace(&mut slot.unfinished, true) {
+                if !std::mem::replace(&mut self.slots[handle.index()].unfinished, true) {
                     self.unfinished.push_back(handle);
                 }
                 break;
             }
-            match send_some(&self.driver.descriptor(handle), &queue, share) {
+            let at_most = match queue.front() {
+                Front::File(file, part) | Front::Read(file, part) => {
+                    let part = part.start..part.end.min(part.start + share);
+                    self.ready_to_send(handle, file, part)
+                }
+                Front::Memory | Front::Empty => share,
+            };
+            if at_most == 0 {
+                break;
+            }
+            match send_some(&self.driver.descriptor(handle), &queue, at_most) {
                 Ok(sent) => {
                     let sent = sent.unwrap_or(0);
                     queue.advance(sent);
@@ -141,7 +156,7 @@ impl<D: Driver> Connections<'_, D> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !std::mem::replace(&mut slot.polling, true) {
+                    if !std::mem::replace(&mut self.slots[handle.index()].polling, true) {
                         self.driver.poll(handle, Readiness::Writable);
                     }
                     break;
@@ -151,7 +166,7 @@ impl<D: Driver> Connections<'_, D> {
             }
         }
         let ended = result.is_some();
-        if !ended {
+        if !ended && !self.slots[handle.index()].asking {
             self.set_deadline(handle, by.into());
         }
         with_mail(mail, |mail| (mail.flush, mail.flushed) = (Some((queue, by)), result));

@@ -51,6 +51,8 @@ pub(super) struct Slot {
     pub(super) sending: bool,
     /// A wait for the socket to take more is under way.
     pub(super) polling: bool,
+    /// It waits for a disk.
+    pub(super) asking: bool,
     /// It is among those that go on sending in another turn.
     pub(super) unfinished: bool,
     /// The future waits for input.
@@ -70,6 +72,7 @@ impl Slot {
             served: false,
             sending: false,
             polling: false,
+            asking: false,
             unfinished: false,
             filling: false,
             ended: false,

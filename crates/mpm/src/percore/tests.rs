@@ -19,6 +19,8 @@ use crate::generation::Generation;
 use crate::limits::{Limits, Model, Occasion, RawLimits, resolve};
 use crate::scoreboard::{Counts, Scoreboard, Totals};
 
+mod disk;
+
 /// Large enough to overflow the socket buffers of both sides many times.
 const LARGE: usize = 20 * 1024 * 1024;
 
@@ -103,7 +105,7 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Serve
     let body = move || {
         let child = Child { generation: &generation, slot: 0 };
         let draining = AtomicBool::new(false);
-        let host = ThreadHost::new(&child, 0, &draining);
+        let host = ThreadHost::impatient(&child, 0, &draining);
         match on {
             On::Ring => Core::new(Ring::new(&OPTIONS).unwrap(), &child, &host, room).unwrap().run().unwrap(),
             On::Epoll => Core::new(EpollDriver::new().unwrap(), &child, &host, room).unwrap().run().unwrap(),
