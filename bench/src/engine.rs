@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
 use manifold_engine::serve::{Conn, serve};
-use manifold_engine::site::Site;
+use manifold_engine::site::{ServerName, Site};
 use manifold_engine::transport::Next;
 use manifold_modules::Settings;
 use manifold_modules::location::Locations;
@@ -59,6 +59,7 @@ fn requests(request: &[u8], expected: Next, rounds: u64, access_logs: Vec<Access
     let root = DocumentRoot::new()?;
     let settings = Settings {
         document_root: root.0.clone(),
+        server_name: ServerName::default(),
         directory_index: vec!["page.html".to_string()],
         types: Types::built_in(),
         access_logs,

@@ -7,9 +7,12 @@
 //! target is the Apache module's name.
 #![forbid(unsafe_code)]
 
+pub mod admit;
+pub mod error_page;
 pub mod memory;
 pub mod out;
 pub mod phases;
+pub mod representation;
 pub mod reqtimeout;
 pub mod request;
 pub mod resource;
@@ -17,4 +20,5 @@ pub mod respond;
 pub mod serve;
 pub mod site;
 pub mod status;
+pub mod trace;
 pub mod transport;

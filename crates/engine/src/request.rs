@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
+use manifold_http::ByteRange;
 use manifold_http::Head;
 use manifold_http::Method;
 use manifold_http::Status;
@@ -22,6 +23,12 @@ pub struct Request {
     pub head: Head,
     /// Whether the head was refused; then `bytes` is the request line alone, for the log, and `head` is blank.
     refused: bool,
+    /// What stood in an `Expect` field that cannot be met; the answer says so.
+    pub expectation: Vec<u8>,
+    /// Host and optional port of an absolute-form target, as a range of the request target.
+    pub authority: Option<Range<usize>>,
+    /// The body, where the answer repeats it (`TraceEnable extended`); any other is dropped as it comes.
+    pub body: Vec<u8>,
     /// The client.
     pub peer: SocketAddr,
     /// When the head was complete.
@@ -44,6 +51,8 @@ pub struct Request {
     pub may_wait: bool,
     /// The call that fetches what the hook lacks; see there.
     pub later: Option<Job>,
+    /// The ranges of a resource that are sent, where there are several.
+    pub ranges: Vec<ByteRange>,
     /// The answer in the making.
     pub response: Response,
 }
@@ -67,6 +76,8 @@ pub struct Response {
     pub status: Status,
     /// Complete field lines, each ended by CRLF.
     pub fields: Vec<u8>,
+    /// Where a redirection leads; empty where there is none.
+    pub location: Vec<u8>,
     /// What follows the head.
     pub body: Body,
 }
@@ -81,21 +92,23 @@ pub enum Body {
     Bytes(Vec<u8>),
     /// A resource as a whole.
     Resource(Arc<Resource>),
+    /// One range of a resource.
+    Part(Arc<Resource>, ByteRange),
+    /// Several ranges of a resource, those of [`Request::ranges`].
+    Parts(Arc<Resource>),
+    /// Nothing of a resource but the fields that describe it.
+    Fields(Arc<Resource>),
 }
 
 impl Body {
-    /// Bytes.
-    pub fn len(&self) -> u64 {
+    /// The resource whose fields the answer has, if it is one's.
+    pub fn resource(&self) -> Option<&Resource> {
         match self {
-            Body::Empty => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
-            Body::Resource(resource) => resource.size,
+            Body::Empty | Body::Bytes(_) => None,
+            Body::Resource(resource) | Body::Part(resource, _) | Body::Parts(resource) | Body::Fields(resource) => {
+                Some(resource)
+            }
         }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -107,7 +120,27 @@ impl Request {
 
     /// Method.
     pub fn method(&self) -> Method {
-        self.head.method()
+        match self.refused {
+            true if self.bytes.starts_with(b"HEAD ") => Method::Head,
+            _ => self.head.method(),
+        }
+    }
+
+    /// The method as sent, or what stands in its place.
+    pub fn method_token(&self) -> &[u8] {
+        match self.refused {
+            true => self.bytes.split(|&byte| byte == b' ').next().unwrap_or_default(),
+            false => self.head.method_token(&self.bytes),
+        }
+    }
+
+    /// Host and optional port that the client asked for; those of an absolute-form override the `Host` field (RFC 9112
+    /// section 3.2.2). `None` only in HTTP/1.0 and before.
+    pub fn host(&self) -> Option<&[u8]> {
+        match &self.authority {
+            Some(range) => self.head.target(&self.bytes).get(range.clone()),
+            None => self.head.host(&self.bytes),
+        }
     }
 
     /// The request line as received.
@@ -132,6 +165,9 @@ impl Request {
     pub fn reset(&mut self, peer: SocketAddr, turn: Turn) {
         self.bytes.clear();
         self.refused = false;
+        self.expectation.clear();
+        self.authority = None;
+        self.body.clear();
         self.peer = peer;
         self.turn = turn;
         self.path.clear();
@@ -142,6 +178,7 @@ impl Request {
         self.handler = None;
         self.response.status = Status::OK;
         self.response.fields.clear();
+        self.response.location.clear();
         self.response.body = Body::Empty;
     }
 
@@ -150,6 +187,9 @@ impl Request {
             bytes: Vec::new(),
             head: Head::new(),
             refused: false,
+            expectation: Vec::new(),
+            authority: None,
+            body: Vec::new(),
             peer,
             turn,
             path: Vec::new(),
@@ -160,12 +200,15 @@ impl Request {
             handler: None,
             may_wait: true,
             later: None,
-            response: Response { status: Status::OK, fields: Vec::new(), body: Body::Empty },
+            ranges: Vec::new(),
+            response: Response { status: Status::OK, fields: Vec::new(), location: Vec::new(), body: Body::Empty },
         }
     }
 
     fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.path.capacity() + self.filename.capacity() + self.response.fields.capacity()
+        let own = [&self.bytes, &self.expectation, &self.body, &self.path, &self.filename];
+        let answers = [&self.response.fields, &self.response.location];
+        own.iter().chain(&answers).map(|buffer| buffer.capacity()).sum()
     }
 }
 

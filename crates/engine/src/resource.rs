@@ -13,11 +13,14 @@ pub struct Resource {
     /// Where its bytes come from.
     pub content: Content,
     modified: Option<u64>,
-    /// `Last-Modified` and `ETag` as complete field lines.
-    validators: Box<[u8]>,
-    /// Where the tag begins in `validators`; it ends before the last CRLF. `None` where the file has none.
+    /// `Last-Modified`, `ETag` and `Accept-Ranges: bytes` as complete field lines.
+    fields: Box<[u8]>,
+    /// Where the tag begins in `fields`; it ends before the last CRLF of the validators. `None` where the file has none.
     etag: Option<u8>,
 }
+
+/// The end of every resource's fields.
+const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: bytes\r\n";
 
 /// Where the bytes of a resource come from.
 #[derive(Debug)]
@@ -32,20 +35,21 @@ impl Resource {
     /// A resource of `size` bytes. `modified` is in whole seconds since the Unix epoch; `etag` is a complete entity tag, with
     /// its quotes and `W/` where it is weak, or empty where the resource has none.
     pub fn new(content: Content, size: u64, modified: Option<u64>, etag: &[u8]) -> Resource {
-        let mut validators = Vec::with_capacity(96);
+        let mut fields = Vec::with_capacity(128);
         if let Some(modified) = modified {
-            validators.extend_from_slice(b"Last-Modified: ");
-            validators.extend_from_slice(&imf_fixdate(modified));
-            validators.extend_from_slice(b"\r\n");
+            fields.extend_from_slice(b"Last-Modified: ");
+            fields.extend_from_slice(&imf_fixdate(modified));
+            fields.extend_from_slice(b"\r\n");
         }
         let mut begins = None;
         if !etag.is_empty() {
-            validators.extend_from_slice(b"ETag: ");
-            begins = u8::try_from(validators.len()).ok();
-            validators.extend_from_slice(etag);
-            validators.extend_from_slice(b"\r\n");
+            fields.extend_from_slice(b"ETag: ");
+            begins = u8::try_from(fields.len()).ok();
+            fields.extend_from_slice(etag);
+            fields.extend_from_slice(b"\r\n");
         }
-        Resource { size, content, modified, validators: validators.into(), etag: begins }
+        fields.extend_from_slice(ACCEPT_RANGES);
+        Resource { size, content, modified, fields: fields.into(), etag: begins }
     }
 
     /// When it was last modified, in whole seconds since the Unix epoch: what `Last-Modified` says.
@@ -56,12 +60,18 @@ impl Resource {
     /// The entity tag, with its quotes and `W/` where it is weak; `None` where there is none (RFC 9110 section 8.8.3).
     pub fn etag(&self) -> Option<&[u8]> {
         let begins = usize::from(self.etag?);
-        self.validators.get(begins..self.validators.len() - 2)
+        let validators = self.validators();
+        validators.get(begins..validators.len() - 2)
     }
 
     /// `Last-Modified` and `ETag`, those that there are, as complete field lines.
     pub fn validators(&self) -> &[u8] {
-        &self.validators
+        &self.fields[..self.fields.len() - ACCEPT_RANGES.len()]
+    }
+
+    /// The same, and `Accept-Ranges: bytes` behind them.
+    pub fn fields(&self) -> &[u8] {
+        &self.fields
     }
 }
 

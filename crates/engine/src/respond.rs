@@ -2,6 +2,7 @@
 //! the body, in Apache's order.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,14 @@ use manifold_http::Method;
 use manifold_http::Status;
 use manifold_http::Version;
 use manifold_http::imf_fixdate;
+use manifold_http::{Multipart, write_content_range};
 use manifold_http::{write_decimal, write_field, write_status_line};
 
 use crate::out::{OutQueue, Piece};
-use crate::request::{Body, Content, Request};
+use crate::request::{Body, Content, Request, Resource};
 use crate::site::Site;
 use crate::transport::Turn;
+use crate::{admit, error_page};
 
 /// What the answer says about the connection.
 #[derive(Clone, Copy, Debug)]
@@ -47,70 +50,141 @@ const COPY_MAX: usize = 2048;
 
 /// Queues the answer of `request`.
 pub fn enqueue(out: &mut OutQueue, request: &Request, connection: &Connection, site: &Site) -> Sent {
+    let body = length(request, site);
+    // A request without a version has no head, and neither has its answer.
+    if request.head.version() == Version::Http09 {
+        push_body(out, request, site);
+        return Sent { total: body, body };
+    }
     let tail = out.tail();
     let start = tail.len();
-    // A request without a version has no head, and neither has its answer.
-    if request.head.version() != Version::Http09 {
-        write_head(tail, request, connection, site);
-    }
+    write_head(tail, request, body, connection, site);
     let head = (tail.len() - start) as u64;
     if request.method() == Method::Head {
         return Sent { total: head, body: 0 };
     }
-    let body = request.response.body.len();
-    match &request.response.body {
-        Body::Empty => {}
-        Body::Bytes(bytes) => tail.extend_from_slice(bytes),
-        Body::Resource(resource) => match &resource.content {
-            Content::Memory(bytes) if bytes.len() <= COPY_MAX => tail.extend_from_slice(bytes),
-            Content::Memory(bytes) => out.push(Piece::Shared(Arc::clone(bytes), 0..bytes.len())),
-            Content::File(file) if site.sendfile => out.push(Piece::File(Arc::clone(file), 0..resource.size)),
-            Content::File(file) => out.push(Piece::Read(Arc::clone(file), 0..resource.size)),
-        },
+    match small(&request.response.body) {
+        Some(bytes) => tail.extend_from_slice(bytes),
+        None => push_body(out, request, site),
     }
     Sent { total: head + body, body }
 }
 
-/// Makes the answer for a status that no handler gave a body: a short page, or none where the status forbids one.
-pub fn fill_in(request: &mut Request, status: Status) {
+/// A body that is copied behind its head; most are.
+fn small(body: &Body) -> Option<&[u8]> {
+    match body {
+        Body::Bytes(bytes) => Some(bytes),
+        Body::Resource(resource) => match &resource.content {
+            Content::Memory(bytes) if bytes.len() <= COPY_MAX => Some(bytes),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Queues the body as pieces.
+fn push_body(out: &mut OutQueue, request: &Request, site: &Site) {
+    match &request.response.body {
+        Body::Empty | Body::Fields(_) => {}
+        Body::Bytes(bytes) if bytes.is_empty() => {}
+        Body::Bytes(bytes) => out.tail().extend_from_slice(bytes),
+        Body::Resource(resource) => push(out, resource, 0..resource.size, site),
+        Body::Part(resource, range) => push(out, resource, range.first..range.last + 1, site),
+        Body::Parts(resource) => {
+            let parts = multipart(request, resource, site);
+            for range in &request.ranges {
+                parts.write_part_head(out.tail(), *range);
+                push(out, resource, range.first..range.last + 1, site);
+            }
+            parts.write_end(out.tail());
+        }
+    }
+}
+
+/// Bytes of the body, or of what it would be for a HEAD.
+fn length(request: &Request, site: &Site) -> u64 {
+    match &request.response.body {
+        Body::Empty | Body::Fields(_) => 0,
+        Body::Bytes(bytes) => bytes.len() as u64,
+        Body::Resource(resource) => resource.size,
+        Body::Part(_, range) => range.length(),
+        Body::Parts(resource) => multipart(request, resource, site).length(&request.ranges),
+    }
+}
+
+/// Queues some of a resource's bytes.
+fn push(out: &mut OutQueue, resource: &Resource, range: Range<u64>, site: &Site) {
+    match &resource.content {
+        Content::Memory(bytes) => {
+            let range = range.start as usize..range.end as usize;
+            if (1..=COPY_MAX).contains(&range.len()) {
+                out.tail().extend_from_slice(&bytes[range]);
+            } else {
+                out.push(Piece::Shared(Arc::clone(bytes), range));
+            }
+        }
+        Content::File(file) if site.sendfile => out.push(Piece::File(Arc::clone(file), range)),
+        Content::File(file) => out.push(Piece::Read(Arc::clone(file), range)),
+    }
+}
+
+/// The frame of several ranges.
+fn multipart<'a>(request: &'a Request, resource: &Resource, site: &Site) -> Multipart<'a> {
+    let content_type = request.content_type.as_deref().map(str::as_bytes);
+    Multipart { boundary: site.boundary, content_type, size: resource.size }
+}
+
+/// Makes the answer for a status that no handler gave a body: Apache's page, or none where the status is a success or
+/// forbids one. What a handler said of its own answer does not hold for this one.
+pub fn fill_in(request: &mut Request, status: Status, site: &Site) {
     request.response.status = status;
     request.response.body = Body::Empty;
-    if status == Status::METHOD_NOT_ALLOWED || request.method() == Method::Options {
-        write_field(&mut request.response.fields, "Allow", b"GET,HEAD,OPTIONS");
+    request.response.fields.clear();
+    if allows(request, status) {
+        write_field(&mut request.response.fields, "Allow", admit::allowed(site));
     }
     if status.0 >= 300 && status != Status::NOT_MODIFIED {
+        if !request.response.location.is_empty() {
+            write_field(&mut request.response.fields, "Location", &request.response.location);
+        }
         request.content_type = Some(html());
-        request.response.body = Body::Bytes(page(status));
+        request.response.body = Body::Bytes(error_page::page(request, status, site));
     }
+}
+
+/// Whether the answer tells the methods that would do: to those that would not, and to OPTIONS about a file.
+fn allows(request: &Request, status: Status) -> bool {
+    match status {
+        Status::METHOD_NOT_ALLOWED | Status::NOT_IMPLEMENTED => !request.head.method_token(&request.bytes).is_empty(),
+        Status::OK => request.method() == Method::Options && !request.path.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether nothing more is read from a client that gets this status: it may be that its requests were misunderstood, or that
+/// too much follows (Apache's `ap_status_drops_connection`).
+pub fn drops_connection(status: Status) -> bool {
+    matches!(
+        status,
+        Status::BAD_REQUEST
+            | Status::REQUEST_TIMEOUT
+            | Status::LENGTH_REQUIRED
+            | Status::REQUEST_ENTITY_TOO_LARGE
+            | Status::REQUEST_URI_TOO_LONG
+            | Status::INTERNAL_SERVER_ERROR
+            | Status::SERVICE_UNAVAILABLE
+            | Status::NOT_IMPLEMENTED
+    )
 }
 
 fn html() -> Arc<str> {
     thread_local! {
-        static HTML: Arc<str> = Arc::from("text/html; charset=iso-8859-1");
+        static HTML: Arc<str> = Arc::from(error_page::CONTENT_TYPE);
     }
     HTML.with(Arc::clone)
 }
 
-/// The page for a status without a page of its own.
-fn page(status: Status) -> Vec<u8> {
-    let line = status.line();
-    let reason = status.reason();
-    let said = match status {
-        Status::MOVED_PERMANENTLY => "The document is at the address given in the Location field.",
-        Status::BAD_REQUEST => "The request could not be understood.",
-        Status::FORBIDDEN => "You have no permission to see this.",
-        Status::NOT_FOUND => "There is nothing under this URL here.",
-        Status::METHOD_NOT_ALLOWED => "This URL does not allow the method of the request.",
-        Status::REQUEST_TIMEOUT => "The request did not arrive in time.",
-        _ => "The request was not answered.",
-    };
-    format!(
-        "<!DOCTYPE html>\n<html><head>\n<title>{line}</title>\n</head><body>\n<h1>{reason}</h1>\n<p>{said}</p>\n</body></html>\n"
-    )
-    .into_bytes()
-}
-
-fn write_head(out: &mut Vec<u8>, request: &Request, connection: &Connection, site: &Site) {
+fn write_head(out: &mut Vec<u8>, request: &Request, length: u64, connection: &Connection, site: &Site) {
     let response = &request.response;
     write_status_line(out, response.status);
     write_date(out, request.turn);
@@ -118,16 +192,31 @@ fn write_head(out: &mut Vec<u8>, request: &Request, connection: &Connection, sit
     out.extend_from_slice(site.server.as_bytes());
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&response.fields);
-    if let Body::Resource(resource) = &response.body {
-        out.extend_from_slice(resource.validators());
+    if let Some(resource) = response.body.resource() {
+        if site.ranges.ranges == Some(0) {
+            out.extend_from_slice(resource.validators());
+            out.extend_from_slice(b"Accept-Ranges: none\r\n");
+        } else {
+            out.extend_from_slice(resource.fields());
+        }
     }
-    if has_body(response.status) {
+    let has_body = !response.status.is_bodiless();
+    if has_body {
         out.extend_from_slice(b"Content-Length: ");
-        write_decimal(out, response.body.len());
+        write_decimal(out, length);
+        out.extend_from_slice(b"\r\n");
+    }
+    if let Body::Part(resource, range) = &response.body {
+        out.extend_from_slice(b"Content-Range: ");
+        write_content_range(out, *range, resource.size);
         out.extend_from_slice(b"\r\n");
     }
     write_connection(out, connection);
-    if let Some(media_type) = request.content_type.as_deref().filter(|_| has_body(response.status)) {
+    if let Body::Parts(resource) = &response.body {
+        out.extend_from_slice(b"Content-Type: ");
+        multipart(request, resource, site).write_content_type(out);
+        out.extend_from_slice(b"\r\n");
+    } else if let Some(media_type) = request.content_type.as_deref().filter(|_| has_body) {
         out.extend_from_slice(b"Content-Type: ");
         out.extend_from_slice(media_type.as_bytes());
         out.extend_from_slice(b"\r\n");
@@ -135,11 +224,7 @@ fn write_head(out: &mut Vec<u8>, request: &Request, connection: &Connection, sit
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether the status allows a body (RFC 9110 section 6.4.1).
-fn has_body(status: Status) -> bool {
-    !(status.0 < 200 || status == Status::NO_CONTENT || status == Status::NOT_MODIFIED)
-}
-
+#[inline]
 fn write_connection(out: &mut Vec<u8>, connection: &Connection) {
     match connection {
         Connection::Implied => {}

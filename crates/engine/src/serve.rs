@@ -12,13 +12,13 @@ use manifold_http::BodyDecoder;
 use manifold_http::BodyLength;
 use manifold_http::Method;
 use manifold_http::Status;
-use manifold_http::{Target, decode_target};
+use manifold_http::{HeadError, response_fields};
 
 use crate::phases::Phase;
-use crate::request::{Pooled, Request};
-use crate::respond;
+use crate::request::{Body, Pooled, Request};
 use crate::site::Site;
 use crate::transport::{Activity, Host, Next, Transport};
+use crate::{admit, representation, respond, trace};
 
 /// What the engine remembers of a connection between requests.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +56,16 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
     let may_wait = host.may_wait();
     loop {
         host.reading(conn);
+        let mut checked = Ok(());
         let refused = match read_head(io, conn, site, host, &mut request).await? {
             Head::Complete => {
                 host.began(&request);
-                read_body(io, site, host, &request).await?
+                checked = admit::check(&mut request, site);
+                match checked {
+                    // Answered early: the body stays unread, and the connection ends.
+                    Err(status) if respond::drops_connection(status) => Some(status),
+                    _ => read_body(io, site, host, &mut request).await?,
+                }
             }
             Head::Refused(status) => Some(status),
             Head::EndOfFile => return Ok(Next::Close),
@@ -67,15 +73,15 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         host.activity(Activity::Handling);
         let kept = match refused {
             Some(status) => {
-                respond::fill_in(&mut request, status);
+                respond::fill_in(&mut request, status, site);
                 false
             }
             None => {
                 request.may_wait = may_wait;
-                if let Err(phase) = answer(site, &mut request) {
+                if let Err(phase) = answer(site, checked, &mut request) {
                     Box::pin(go_on(site, host, phase, &mut request)).await;
                 }
-                keep_alive(conn, site, host, &request)
+                keep_alive(conn, site, host, &request) && !respond::drops_connection(request.response.status)
             }
         };
         let sent = respond::enqueue(io.outgoing(), &request, &connection_fields(conn, site, &request, kept), site);
@@ -131,6 +137,13 @@ async fn read_head(
             Err(error) => {
                 log::debug!(target: "core", "[client {}] AH00566: request failed: {error}", request.peer);
                 request.refuse(manifold_http::request_line_of(io.received()));
+                if error == HeadError::Expectation {
+                    let unmet = |(name, value): &(&[u8], &[u8])| {
+                        name.eq_ignore_ascii_case(b"Expect") && !value.eq_ignore_ascii_case(b"100-continue")
+                    };
+                    let expectation = response_fields(io.received()).find(unmet);
+                    request.expectation.extend_from_slice(expectation.map_or(&[], |(_, value)| value));
+                }
                 return Ok(Head::Refused(error.status()));
             }
         }
@@ -162,17 +175,20 @@ async fn read_head(
     }
 }
 
-/// Reads the request body and discards it, as Apache's default handler does; gives the status to refuse it with.
+/// Reads the request body and discards it, as Apache's default handler does, but for one that comes back; gives the status to
+/// refuse it with.
 async fn read_body(
     io: &mut dyn Transport,
     site: &Site,
     host: &dyn Host,
-    request: &Request,
+    request: &mut Request,
 ) -> io::Result<Option<Status>> {
     let length = request.head.body();
+    let comes_back = request.method() == Method::Trace;
+    let limit = if comes_back { trace::BODY_MAX.min(site.limit_request_body) } else { site.limit_request_body };
     match length {
         BodyLength::None => return Ok(None),
-        BodyLength::Length(bytes) if bytes > site.limit_request_body => {
+        BodyLength::Length(bytes) if bytes > limit => {
             return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
         }
         BodyLength::Length(_) | BodyLength::Chunked => {}
@@ -190,11 +206,14 @@ async fn read_body(
         };
         discarded += step.payload.len() as u64;
         arrived += step.consumed as u64;
+        if comes_back && discarded <= limit {
+            request.body.extend_from_slice(&io.received()[step.payload]);
+        }
         io.consume(step.consumed);
         if step.done {
             return Ok(None);
         }
-        if discarded > site.limit_request_body {
+        if discarded > limit {
             return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
         }
         if step.consumed == 0 {
@@ -217,14 +236,18 @@ async fn read_body(
     }
 }
 
-/// Runs the phases; afterwards `request.response` is the answer, whatever its status. Otherwise gives the phase that needs
-/// what only a disk can tell.
-fn answer(site: &Site, request: &mut Request) -> Result<(), Phase> {
-    let status = match check_request(site, request) {
+/// Runs the phases, unless the answer's status is known already; afterwards `request.response` is the answer, whatever its
+/// status. Otherwise gives the phase that needs what only a disk can tell.
+fn answer(site: &Site, checked: Result<(), Status>, request: &mut Request) -> Result<(), Phase> {
+    let status = match checked {
+        Ok(()) if request.method() == Method::Trace => {
+            trace::echo(request);
+            return Ok(());
+        }
         Ok(()) => site.phases.answer(request)?,
         Err(status) => status,
     };
-    complete(request, status);
+    complete(site, request, status);
     Ok(())
 }
 
@@ -240,36 +263,19 @@ async fn go_on(site: &Site, host: &dyn Host, phase: Phase, request: &mut Request
         host.activity(Activity::Handling);
         request.may_wait = jobs >= JOBS_MAX;
         match site.phases.go_on(phase, request) {
-            Ok(status) => return complete(request, status),
+            Ok(status) => return complete(site, request, status),
             Err(again) => phase = again,
         }
     }
 }
 
-/// Makes an answer of a status without one.
-fn complete(request: &mut Request, status: Status) {
-    if status != request.response.status || matches!(request.response.body, crate::request::Body::Empty) {
-        respond::fill_in(request, status);
+/// Makes an answer of a status without one, and of a whole file what the client asked for of it.
+fn complete(site: &Site, request: &mut Request, status: Status) {
+    if status != request.response.status || matches!(request.response.body, Body::Empty) {
+        respond::fill_in(request, status, site);
+    } else {
+        representation::select(request, site);
     }
-}
-
-/// What every request must pass before a module sees it.
-fn check_request(site: &Site, request: &mut Request) -> Result<(), Status> {
-    match request.method() {
-        Method::Other => return Err(Status::NOT_IMPLEMENTED),
-        // This server is no proxy and echoes nothing.
-        Method::Connect | Method::Trace => return Err(Status::METHOD_NOT_ALLOWED),
-        _ => {}
-    }
-    let target = request.head.target(&request.bytes);
-    match decode_target(target, &site.paths, &mut request.path) {
-        Ok(Target::Origin { query, .. }) => request.query = query,
-        // `OPTIONS *` asks about the server as a whole.
-        Ok(Target::Asterisk) if request.method() == Method::Options => return Err(Status::OK),
-        Ok(Target::Asterisk) => return Err(Status::BAD_REQUEST),
-        Err(error) => return Err(error.status()),
-    }
-    Ok(())
 }
 
 /// Whether the connection may carry another request.

@@ -13,7 +13,7 @@ use manifold_engine::memory::{Input, MemoryHost, MemoryTransport, Output};
 use manifold_engine::phases::{LogTransaction, Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Content, Found, Request, Resource};
 use manifold_engine::serve::{Conn, serve};
-use manifold_engine::site::Site;
+use manifold_engine::site::{Site, Trace};
 use manifold_engine::transport::{Job, Next};
 use manifold_http::{Method, Status};
 
@@ -114,7 +114,7 @@ fn summarise(mut sent: &[u8]) -> String {
     summary
 }
 
-const PAGE_404: usize = 151;
+const PAGE_404: usize = 236;
 
 #[test]
 fn answers() {
@@ -140,7 +140,7 @@ fn a_request_without_a_version_is_answered_without_a_head() {
     assert_eq!(bare("GET /\r\n"), ("small".to_owned(), Next::Close));
     assert_eq!(bare("GET /\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\n"), ("small".to_owned(), Next::Linger));
     assert_eq!(bare("GET /file\r\n"), ("f".repeat(10_000), Next::Close));
-    assert!(bare("GET /none\r\n").0.starts_with("<!DOCTYPE html>"));
+    assert!(bare("GET /none\r\n").0.starts_with("<!DOCTYPE HTML PUBLIC "));
     let mut strict = site();
     strict.limits.protocol.allow_http09 = false;
     let (sent, _) = talk(&strict, &mut MemoryTransport::new([bytes("GET /\r\n")]), &MemoryHost::default());
@@ -164,6 +164,11 @@ fn refusals() {
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n", 413),
+        ("BREW / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n", 501),
+        ("TRACE / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n", 413),
+        ("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        ("GET /../etc HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        ("CONNECT / HTTP/1.1\r\nHost: h\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
         (&format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(9000)), 414),
@@ -175,24 +180,90 @@ fn refusals() {
     }
     // These are well-formed: the connection stays.
     for (input, status) in [
-        ("BREW / HTTP/1.1\r\nHost: h\r\n\r\n", 501),
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", 405),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 405),
-        ("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", 405),
-        ("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-        ("GET /../etc HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        ("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+        ("PROPFIND / HTTP/1.1\r\nHost: h\r\n\r\n", 405),
         ("GET /a%2Fb HTTP/1.1\r\nHost: h\r\n\r\n", 404),
     ] {
         assert_eq!(refused(input, status).1, Next::KeepAlive, "{input:?}");
     }
-    assert!(refused("DELETE / HTTP/1.1\r\nHost: h\r\n\r\n", 405).0.contains("GET,HEAD,OPTIONS"));
+    assert!(refused("DELETE / HTTP/1.1\r\nHost: h\r\n\r\n", 405).0.contains("GET,POST,OPTIONS,HEAD,TRACE"));
+}
+
+/// The status of an answer, its fields but `Date` and `Server`, and its body.
+fn answer_to(site: &Site, input: &str) -> String {
+    let (sent, _) = talk(site, &mut MemoryTransport::new([bytes(input)]), &MemoryHost::default());
+    let text = String::from_utf8(sent).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let lines = head.split("\r\n").filter(|line| !line.starts_with("Date: ") && !line.starts_with("Server: "));
+    let head: Vec<_> = lines.map(|line| line.strip_prefix("HTTP/1.1 ").unwrap_or(line)).collect();
+    format!("{}|{}", head.join("|"), body.replace("\r\n", "|"))
+}
+
+#[test]
+fn parts_of_files_and_none_of_them() {
+    let check = |path: &str, fields: &str, expected: &str| {
+        let input = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n");
+        assert_eq!(answer_to(&site(), &input), expected, "{path} {fields}");
+    };
+    const FIELDS: &str = "ETag: \"e\"|Accept-Ranges: bytes";
+    let part = |length: u32, range: &str, body: &str| {
+        format!("206 Partial Content|{FIELDS}|Content-Length: {length}|Content-Range: bytes {range}|{body}")
+    };
+    check("/", "Range: bytes=1-2", &part(2, "1-2/5", "ma"));
+    check("/", "Range: bytes=-1", &part(1, "4-4/5", "l"));
+    check("/large", "Range: bytes=4998-", &part(2, "4998-4999/5000", "ll"));
+    check("/large", "Range: bytes=1-3000", &part(3000, "1-3000/5000", &"l".repeat(3000)));
+    check("/file", "Range: bytes=9000-9001", &part(2, "9000-9001/10000", "ff"));
+    check("/", "Range: bytes=1-2\r\nIf-Range: \"e\"", &part(2, "1-2/5", "ma"));
+    let whole = format!("200 OK|{FIELDS}|Content-Length: 5|small");
+    check("/", "Range: bytes=1-2\r\nIf-Range: \"other\"", &whole);
+    check("/", "Range: lines=1-2", &whole);
+    let boundary = "0".repeat(16);
+    for (path, size, bytes) in [("/", 5, ["a", "s"]), ("/large", 5000, ["l", "l"]), ("/file", 10_000, ["f", "f"])] {
+        let part = |at: u32, byte: &str| format!("|--{boundary}|Content-range: bytes {at}-{at}/{size}||{byte}");
+        let body = format!("{}{}|--{boundary}--|", part(2, bytes[0]), part(0, bytes[1]));
+        // Each line end is two bytes.
+        let length = body.len() + body.matches('|').count();
+        let kind = format!("Content-Type: multipart/byteranges; boundary={boundary}");
+        let expected = format!("206 Partial Content|{FIELDS}|Content-Length: {length}|{kind}|{body}");
+        check(path, "Range: bytes=2-2,0-0", &expected);
+    }
+    check("/", "If-None-Match: \"e\"", &format!("304 Not Modified|{FIELDS}|"));
+    check("/", "If-Match: \"other\"", &format!("412 Precondition Failed|{FIELDS}|Content-Length: 0|"));
+}
+
+#[test]
+fn what_lies_behind_the_end_is_not_there() {
+    let answer = answer_to(&site(), "GET / HTTP/1.1\r\nHost: h\r\nRange: bytes=5-\r\n\r\n");
+    let expected = "416 Requested Range Not Satisfiable|Content-Range: bytes */5|Content-Length: 354|";
+    assert!(answer.starts_with(expected), "{answer}");
+}
+
+#[test]
+fn a_trace_comes_back_without_what_is_secret() {
+    let input = "TRACE /a HTTP/1.1\r\nHost:  h\r\nCookie: c=1\r\nX: a\r\n\r\n";
+    let echo = "TRACE /a HTTP/1.1|Host: h|X: a||";
+    let fields = "200 OK|Content-Length: 36|Content-Type: message/http|";
+    assert_eq!(answer_to(&site(), input), format!("{fields}{echo}"));
+    let off = Site { trace: Trace::Off, ..site() };
+    let refused = "405 Method Not Allowed|Allow: OPTIONS,HEAD,GET,POST|Content-Length: 262|";
+    assert!(answer_to(&off, input).starts_with(refused));
+    let extended = Site { trace: Trace::Extended, limit_request_body: 1 << 30, ..site() };
+    let input = "TRACE /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: t\r\n\r\n";
+    let fields = "200 OK|Content-Length: 61|Content-Type: message/http|";
+    let echo = "TRACE /a HTTP/1.1|Host: h|Transfer-Encoding: chunked||abc";
+    assert_eq!(answer_to(&extended, input), format!("{fields}{echo}"));
+    let too_long = "TRACE /a HTTP/1.1\r\nHost: h\r\nContent-Length: 65537\r\n\r\n";
+    assert!(answer_to(&extended, too_long).starts_with("413 "));
 }
 
 #[test]
 fn a_body_does_not_become_the_next_request() {
     check(
         "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /large HTTP/1.1\r\nHost: GET / HTTP/1.0\r\n\r\n",
-        &format!("405 GET,HEAD,OPTIONS {0}/{0}|200 close 5/5|Ok(Close)", 182),
+        &format!("405 GET,POST,OPTIONS,HEAD,TRACE {0}/{0}|200 close 5/5|Ok(Close)", 261),
     );
 }
 

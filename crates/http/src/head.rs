@@ -179,6 +179,12 @@ impl Head {
         self.fields.iter().map(|field| (slice(bytes, field.name, field.name_end), self.value(bytes, field)))
     }
 
+    /// Whether [`Head::conditions`] has any.
+    #[inline]
+    pub fn is_conditional(&self) -> bool {
+        self.digest.conditional
+    }
+
     /// The fields that make the request conditional or partial; `None` where it has none of them, which costs nothing
     /// to know.
     pub fn conditions<'a>(&'a self, bytes: &'a [u8]) -> Option<Conditions<'a>> {

@@ -19,6 +19,7 @@ use manifold_sys::privileges::{self, Identity};
 use crate::args::Args;
 use crate::directives::{ROWS, RawSite, Tokens};
 use crate::error_log::Levels;
+use crate::http::{self, RawHttp};
 use crate::loader::Modules;
 use crate::print;
 
@@ -56,6 +57,7 @@ pub(crate) struct Config {
 #[derive(Debug)]
 struct SiteConfig {
     raw: RawSite,
+    http: RawHttp,
     types: Types,
     access_logs: Vec<(PathBuf, Format)>,
     extended_status: bool,
@@ -94,7 +96,8 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
     let model = modules.model();
     let mut server = Table { rows: directives::rows(model), value: RawServer::default() };
     let mut site = Table { rows: ROWS, value: RawSite::default() };
-    let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut server];
+    let mut http = Table { rows: http::ROWS, value: RawHttp::default() };
+    let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut http, &mut server];
     findings.extend(check(&configuration, tables, &directives::elsewhere(model)));
     let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
     let (limits, numbers) = resolve(model, &server.value.limits, cores, occasion);
@@ -105,7 +108,7 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
         wants_status: modules.wants_status() || site.value.locations.name_handler(HANDLER),
         leaves_terminal: args.leaves_terminal(),
     };
-    let config = resolver.config(limits, server.value, site.value);
+    let config = resolver.config(limits, server.value, site.value, http.value);
     let is_good = findings.iter().all(|finding| finding.severity != Severity::Error);
     Loaded { modules, configuration, findings, numbers, config: config.filter(|_| is_good) }
 }
@@ -113,8 +116,9 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
 /// Every directive of a model, for lists and the manual.
 pub(crate) fn rows(model: Model) -> Vec<Row> {
     let site = ROWS.iter().map(manifold_config::Directive::row);
+    let http = http::ROWS.iter().map(manifold_config::Directive::row);
     let server = directives::rows(model).iter().map(manifold_config::Directive::row);
-    read::ROWS.iter().copied().chain(site).chain(server).collect()
+    read::ROWS.iter().copied().chain(site).chain(http).chain(server).collect()
 }
 
 /// `-f`: relative to `ServerRoot` as in Apache; where there is no such file, to the working directory.
@@ -136,11 +140,14 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn config(mut self, limits: Limits, server: RawServer, site: RawSite) -> Option<Config> {
+    fn config(mut self, limits: Limits, server: RawServer, site: RawSite, http: RawHttp) -> Option<Config> {
         let root = &self.configuration.server_root;
         let identity = self.identity(&server);
         let document_root = self.document_root(&site);
-        let types = self.types(&site);
+        let types = self.types(&site).map(|types| match &http.charset {
+            Some(charset) => types.with_charset(charset),
+            None => types,
+        });
         let access_logs = self.access_logs(&site);
         self.lost_logs(&site);
         Some(Config {
@@ -160,6 +167,7 @@ impl Resolver<'_> {
                 extended_status: server.extended_status.unwrap_or(self.wants_status),
                 see_request_tail: server.see_request_tail,
                 raw: site,
+                http,
             },
         })
     }
@@ -283,12 +291,14 @@ impl Config {
         let phases = manifold_modules::phases(Settings {
             document_root: self.document_root.clone(),
             directory_index: raw.directory_index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]),
+            server_name: self.site.http.server_name(),
             types: std::mem::take(&mut self.site.types),
             access_logs,
             status: Arc::clone(&status),
             locations: raw.locations.resolve(),
         });
         let mut site = Site::new(phases);
+        self.site.http.apply(&mut site);
         site.status = status;
         site.built = print::built();
         site.extended_status = self.site.extended_status;

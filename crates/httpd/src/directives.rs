@@ -14,7 +14,6 @@ use crate::{loader, reqtimeout};
 /// What the configuration says about the site and its logs; `None` where it says nothing.
 #[derive(Debug, Default)]
 pub(crate) struct RawSite {
-    pub server_name: Option<String>,
     pub document_root: Option<Spanned<PathBuf>>,
     pub timeout: Option<Duration>,
     pub read_timeouts: ReadTimeouts,
@@ -76,17 +75,6 @@ const SERVER: Contexts = Contexts::SERVER;
 
 /// Every row of the core and its modules.
 pub(crate) static ROWS: &[Row] = &[
-    core(
-        "ServerName",
-        SERVER,
-        ArgShape::Take1,
-        "",
-        "The server's host name, and its port behind a colon.",
-        |site, call| {
-            site.server_name = Some(call.text(0).to_owned());
-            Ok(())
-        },
-    ),
     core("DocumentRoot", SERVER, ArgShape::Take1, "htdocs", "The folder whose files are served.", |site, call| {
         site.document_root = Some(path(call)?);
         Ok(())

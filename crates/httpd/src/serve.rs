@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lexopt::{Arg, Parser, ValueExt};
-use manifold_engine::site::Site;
+use manifold_engine::site::{ServerName, Site};
 use manifold_modules::Settings;
 use manifold_modules::location::Locations;
 use manifold_modules::mime::Types;
@@ -197,6 +197,7 @@ impl Folder {
         let (limits, _) = resolve(self.model, &RawLimits::default(), cores, Occasion::Start);
         let phases = manifold_modules::phases(Settings {
             document_root: self.folder.clone(),
+            server_name: ServerName::default(),
             directory_index: vec!["index.html".to_owned()],
             types: Types::built_in(),
             access_logs: Vec::new(),

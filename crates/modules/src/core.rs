@@ -76,11 +76,11 @@ pub(crate) fn status_of(error: &io::Error) -> Status {
     }
 }
 
-/// Sends the file that was found (Apache's `default_handler`).
+/// Sends the file that was found (Apache's `default_handler`). A POST gets what a GET gets: its body is not for a file.
 fn default_handler(request: &mut Request) -> Outcome {
-    let Found::File(resource) = &request.found else { return Outcome::Declined };
     match request.method() {
-        Method::Get | Method::Head => {
+        Method::Get | Method::Head | Method::Post => {
+            let Found::File(resource) = &request.found else { return Outcome::Declined };
             request.response.body = Body::Resource(Arc::clone(resource));
             Outcome::Done
         }

@@ -4,28 +4,38 @@ use std::sync::Arc;
 
 use manifold_engine::phases::{Outcome, Phase, Phases};
 use manifold_engine::request::{Found, Request};
-use manifold_http::{Method, Status, write_field};
+use manifold_engine::site::ServerName;
+use manifold_http::{Method, Status};
 
 use crate::authz_core;
 use crate::core::status_of;
 use crate::file_cache::FileCache;
 use crate::location::Locations;
 
-/// Adds the module's hooks; `index` is `DirectoryIndex`, in the order in which names are tried.
-pub fn register(phases: &mut Phases, index: Vec<String>, files: &Arc<FileCache>, locations: &Arc<Locations>) {
-    let (files, locations) = (Arc::clone(files), Arc::clone(locations));
-    phases.add(Phase::Fixups, move |request: &mut Request| fixup_dir(&index, &files, &locations, request));
+/// The module's settings, and what it works with.
+#[derive(Debug)]
+pub struct Directories {
+    /// `DirectoryIndex`, in the order in which names are tried.
+    pub index: Vec<String>,
+    /// Where a client is sent that did not say whom it asks (`ServerName`).
+    pub server: ServerName,
+    /// Shared with the other modules of the site.
+    pub files: Arc<FileCache>,
+    /// What holds for an index, by its own path.
+    pub locations: Arc<Locations>,
 }
 
-fn fixup_dir(index: &[String], files: &FileCache, locations: &Locations, request: &mut Request) -> Outcome {
+/// Adds the module's hooks.
+pub fn register(phases: &mut Phases, directories: Directories) {
+    phases.add(Phase::Fixups, move |request: &mut Request| fixup_dir(&directories, request));
+}
+
+fn fixup_dir(Directories { index, server, files, locations }: &Directories, request: &mut Request) -> Outcome {
     if !matches!(request.found, Found::Directory) || request.handler.is_some() {
         return Outcome::Declined;
     }
-    if !matches!(request.method(), Method::Get | Method::Head | Method::Options) {
-        return Outcome::Respond(Status::METHOD_NOT_ALLOWED);
-    }
     if !request.path.ends_with(b"/") {
-        return redirect_to_slash(request);
+        return redirect_to_slash(server, request);
     }
     let directory = request.filename.len();
     for name in index {
@@ -44,6 +54,9 @@ fn fixup_dir(index: &[String], files: &FileCache, locations: &Locations, request
     request.filename.truncate(directory);
     if let Err(error) = files.look_up(&request.filename, request.turn) {
         return Outcome::Respond(status_of(&error));
+    }
+    if !matches!(request.method(), Method::Get | Method::Head) {
+        return Outcome::Declined;
     }
     log::error!(
         target: "autoindex",
@@ -66,19 +79,16 @@ fn settle(locations: &Locations, name: &str, request: &mut Request) -> Outcome {
 }
 
 /// Relative links in an index would lead astray without the slash (`DirectorySlash On`).
-fn redirect_to_slash(request: &mut Request) -> Outcome {
-    let mut location = Vec::with_capacity(request.path.len() + 64);
-    if let Some(host) = request.head.host(&request.bytes) {
-        location.extend_from_slice(b"http://");
-        location.extend_from_slice(host);
-    }
+fn redirect_to_slash(server: &ServerName, request: &mut Request) -> Outcome {
+    let mut location = std::mem::take(&mut request.response.location);
+    server.write_origin(&mut location, request);
     escape_path(&mut location, &request.path);
     location.push(b'/');
     if let Some(query) = request.query() {
         location.push(b'?');
         location.extend_from_slice(query);
     }
-    write_field(&mut request.response.fields, "Location", &location);
+    request.response.location = location;
     Outcome::Respond(Status::MOVED_PERMANENTLY)
 }
 

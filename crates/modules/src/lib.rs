@@ -18,8 +18,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use manifold_engine::phases::Phases;
+use manifold_engine::site::ServerName;
 use manifold_engine::status::StatusHandle;
 
+use crate::dir::Directories;
 use crate::file_cache::FileCache;
 use crate::location::Locations;
 use crate::log_config::AccessLog;
@@ -32,6 +34,8 @@ pub struct Settings {
     pub document_root: PathBuf,
     /// `DirectoryIndex`, in the order in which names are tried.
     pub directory_index: Vec<String>,
+    /// `ServerName`.
+    pub server_name: ServerName,
     /// `TypesConfig` and `AddType`.
     pub types: Types,
     /// `CustomLog`, each one opened already.
@@ -50,7 +54,11 @@ pub fn phases(settings: Settings) -> Phases {
     core::register(&mut phases, settings.document_root, &files);
     authz_core::register(&mut phases, &locations);
     core::register_set_handler(&mut phases, &locations);
-    dir::register(&mut phases, settings.directory_index, &files, &locations);
+    let (index, server) = (settings.directory_index, settings.server_name);
+    dir::register(
+        &mut phases,
+        Directories { index, server, files: Arc::clone(&files), locations: Arc::clone(&locations) },
+    );
     mime::register(&mut phases, settings.types);
     status::register(&mut phases, &settings.status);
     core::register_default_handler(&mut phases);

@@ -83,6 +83,17 @@ impl Types {
         self.insert(extension.strip_prefix('.').unwrap_or(extension), Arc::from(media_type));
     }
 
+    /// The same types, those of text said to be in `charset` (`AddDefaultCharset`).
+    #[must_use]
+    pub fn with_charset(mut self, charset: &str) -> Types {
+        for media_type in self.by_extension.values_mut() {
+            if matches!(&**media_type, "text/html" | "text/plain") {
+                *media_type = Arc::from(format!("{media_type}; charset={charset}"));
+            }
+        }
+        self
+    }
+
     /// The type of a file name: the last of its extensions that has one decides.
     pub fn of(&self, filename: &[u8]) -> Option<&Arc<str>> {
         let name = filename.rsplit(|&byte| byte == b'/').next()?;

@@ -12,7 +12,7 @@ use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
 use manifold_engine::phases::{Outcome, Phase};
 use manifold_engine::request::{Body, Request};
 use manifold_engine::serve::{Conn, serve};
-use manifold_engine::site::Site;
+use manifold_engine::site::{ServerName, Site};
 use manifold_modules::authz_core::Provider;
 use manifold_modules::authz_host::Subnet;
 use manifold_modules::location::{Location, Locations};
@@ -52,6 +52,7 @@ fn site(access_logs: Vec<AccessLog>) -> Site {
 fn settings(access_logs: Vec<AccessLog>, locations: Locations) -> Settings {
     Settings {
         document_root: folder().join("site"),
+        server_name: ServerName::default(),
         directory_index: vec!["index.html".to_owned(), "index.htm".to_owned()],
         types: Types::built_in(),
         access_logs,

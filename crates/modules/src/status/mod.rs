@@ -32,10 +32,8 @@ fn handle(source: &StatusHandle, request: &mut Request) -> Outcome {
     if request.handler.as_deref() != Some(HANDLER) {
         return Outcome::Declined;
     }
-    match request.method() {
-        Method::Get | Method::Head => {}
-        Method::Options => return Outcome::Respond(Status::OK),
-        _ => return Outcome::Respond(Status::METHOD_NOT_ALLOWED),
+    if !matches!(request.method(), Method::Get | Method::Head) {
+        return Outcome::Declined;
     }
     let Some(source) = source.get() else {
         log::error!(target: "status", "AH01237: server status is not available: this process keeps no scoreboard");
