@@ -20,7 +20,7 @@ pub enum Mpm {
     Prefork,
     /// Some processes of many threads, one connection a thread.
     Worker,
-    /// As worker, with idle connections parked at a listener.
+    /// As worker, with idle connections parked.
     Event,
     /// One thread a core, all connections in flight at once.
     Percore,

@@ -1,5 +1,6 @@
-//! event's listener: the child's first thread. It accepts, watches every parked connection with one epoll instance, keeps
-//! their deadlines, and queues whatever has work for the workers. It never touches a connection itself, but to turn it away.
+//! event's listener: a post that the workers take in turns. Who holds it accepts, watches every parked connection with one
+//! epoll instance, keeps their deadlines, and queues whatever has work; then leaves the post and serves, as a worker, what it
+//! has queued. So a request needs no switch of threads, and as long as one thread follows it is the only one that runs.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -14,20 +15,19 @@ use manifold_sys::signal::{Signal, Signals};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::child::{EXIT_SICK, EXIT_WELL, is_shut, lacks_resource};
-use crate::event::Shared;
+use crate::event::appetite::Appetite;
 use crate::event::room::{Doors, Room};
 use crate::event::slot::Waits;
 use crate::event::transport::Resting;
+use crate::event::{Shared, WORKER};
 
 /// Events taken in one wait.
 const EVENTS: usize = 256;
-/// Connections accepted from one listening socket before parked ones are looked at again.
-const ACCEPTS: usize = 16;
+/// Clients turned away in one go where descriptors are lacking.
+const REFUSALS: usize = 16;
 /// Deadlines are looked at this often: a connection may overstay by as much. A look costs a nanosecond a slot, 0.1 ms for
 /// 100,000 connections, so that neither a queue a timeout value nor a timer wheel is needed.
 const LOOK_AT_DEADLINES: Duration = Duration::from_millis(100);
-/// While slots wait and none was taken for this long, the awake workers are taken to be stuck.
-const STUCK_AFTER: Duration = Duration::from_millis(1);
 
 /// Among the events: the signal descriptor, the wake-up, and from `LISTENERS` on the listening sockets; below are slots.
 const SIGNALS: u64 = u64::MAX;
@@ -48,8 +48,8 @@ pub(crate) struct Listener<'s, 'a> {
     unused: usize,
     free: Vec<u32>,
     look_at: Instant,
-    taken_before: u64,
-    last_taken: Instant,
+    now: Instant,
+    events: Box<[EpollEvent]>,
     /// Slots to be queued at the end of the turn, all at once.
     ready: Vec<u32>,
 }
@@ -58,6 +58,13 @@ pub(crate) struct Listener<'s, 'a> {
 struct Socket<'a> {
     listener: &'a TcpListener,
     shut: bool,
+    appetite: Appetite,
+}
+
+impl<'a> Socket<'a> {
+    fn new(listener: &'a TcpListener) -> Socket<'a> {
+        Socket { listener, shut: false, appetite: Appetite::default() }
+    }
 }
 
 impl<'s, 'a> Listener<'s, 'a> {
@@ -69,7 +76,7 @@ impl<'s, 'a> Listener<'s, 'a> {
         let signals = Signals::collect(&[Signal::SIGUSR1])?;
         shared.epoll.add(signals.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
         shared.epoll.add(shared.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE))?;
-        let sockets = shared.child.listeners().iter().map(|listener| Socket { listener, shut: false }).collect();
+        let sockets = shared.child.listeners().iter().map(Socket::new).collect();
         let now = Instant::now();
         Ok(Listener {
             shared,
@@ -82,63 +89,62 @@ impl<'s, 'a> Listener<'s, 'a> {
             unused: 0,
             free: Vec::new(),
             look_at: now,
-            taken_before: 0,
-            last_taken: now,
+            now,
+            events: vec![EpollEvent::empty(); EVENTS].into(),
             ready: Vec::with_capacity(EVENTS),
         })
     }
 
-    /// Runs until the child is asked to end and its last connection is gone. `hold` puts a new connection into its slot.
-    pub fn run(&mut self, hold: impl Fn(usize, Resting, Conn)) -> u8 {
+    /// Waits for something to happen and queues what is to be done about it. `hold` puts a new connection into its slot. Gives
+    /// a status when the child has been asked to end and its last connection is gone, or it cannot go on.
+    pub fn turn(&mut self, hold: impl Fn(usize, Resting, Conn)) -> Option<u8> {
         let shared = self.shared;
-        let enough = shared.child.generation.limits.max_connections_per_child;
-        let mut events = [EpollEvent::empty(); EVENTS];
-        shared.child.is_running();
-        let mut now = Instant::now();
-        loop {
-            if enough > 0 && self.accepted >= enough {
-                self.drain();
+        if shared.is_draining() {
+            shared.ask_for_end();
+            if shared.open() == 0 && !self.room.has_refused() {
+                return Some(EXIT_WELL);
             }
-            if shared.is_draining() {
-                shared.ask_for_end();
-                if shared.open() == 0 && !self.room.has_refused() {
-                    return EXIT_WELL;
-                }
-            }
-            if self.set_doors(now).is_err() {
-                return EXIT_SICK;
-            }
-            let count = shared.epoll.wait(&mut events, self.wait_for()).unwrap_or(0);
-            now = Instant::now();
-            for event in &events[..count] {
-                match event.data() {
-                    SIGNALS => self.take_signals(),
-                    WAKE => self.room.look_again(),
-                    listener @ LISTENERS.. => {
-                        if self.accept_some((listener - LISTENERS) as usize, now, &hold) == Health::Sick {
-                            return EXIT_SICK;
-                        }
-                    }
-                    slot => {
-                        let hung_up = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
-                        if shared.places.at(slot as usize).schedule.notify(event.events().intersects(hung_up)) {
-                            self.ready.push(slot as u32);
-                        }
-                    }
-                }
-            }
-            self.look_at_deadlines(now);
-            if !self.ready.is_empty() {
-                shared.ready.push(&self.ready);
-                self.ready.clear();
-            }
-            self.help_stuck_workers(now);
         }
+        if self.set_doors().is_err() {
+            return Some(EXIT_SICK);
+        }
+        let longest = self.longest_wait();
+        shared.ready.crew.listens();
+        let count = shared.epoll.wait(&mut self.events, longest).unwrap_or(0);
+        shared.ready.crew.listened();
+        self.now = Instant::now();
+        for at in 0..count {
+            let event = self.events[at];
+            match event.data() {
+                SIGNALS => self.take_signals(),
+                WAKE => self.room.look_again(),
+                listener @ LISTENERS.. => {
+                    if self.accept_some((listener - LISTENERS) as usize, &hold) == Health::Sick {
+                        return Some(EXIT_SICK);
+                    }
+                }
+                slot => {
+                    let hung_up = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+                    if shared.places.at(slot as usize).schedule.notify(event.events().intersects(hung_up)) {
+                        self.ready.push(slot as u32);
+                    }
+                }
+            }
+        }
+        self.look_at_deadlines();
+        if self.has_accepted_enough() {
+            self.drain();
+        }
+        if !self.ready.is_empty() {
+            shared.ready.push(&self.ready);
+            self.ready.clear();
+        }
+        None
     }
 
     /// A listener that does not accept leaves connections to other children.
-    fn set_doors(&mut self, now: Instant) -> io::Result<()> {
-        let doors = self.room.doors(self.shared, now);
+    fn set_doors(&mut self) -> io::Result<()> {
+        let doors = self.room.doors(self.shared, self.now);
         if doors != self.doors {
             self.shared.child.server().set_accepting(doors == Doors::Open);
         }
@@ -159,12 +165,8 @@ impl<'s, 'a> Listener<'s, 'a> {
         Ok(())
     }
 
-    fn wait_for(&self) -> EpollTimeout {
-        if !self.ready.is_empty() {
-            EpollTimeout::ZERO
-        } else if self.shared.ready.queued() > 0 {
-            EpollTimeout::from(STUCK_AFTER.as_millis() as u8)
-        } else if self.shared.open() > 0 || self.room.has_refused() {
+    fn longest_wait(&self) -> EpollTimeout {
+        if self.shared.open() > 0 || self.room.has_refused() {
             EpollTimeout::from(LOOK_AT_DEADLINES.as_millis() as u8)
         } else {
             EpollTimeout::NONE
@@ -195,28 +197,28 @@ impl<'s, 'a> Listener<'s, 'a> {
         }
     }
 
-    fn accept_some(&mut self, index: usize, now: Instant, hold: &impl Fn(usize, Resting, Conn)) -> Health {
-        let shared = self.shared;
-        for first in (0..ACCEPTS).map(|n| n == 0) {
+    fn accept_some(&mut self, index: usize, hold: &impl Fn(usize, Resting, Conn)) -> Health {
+        let (shared, now) = (self.shared, self.now);
+        for accepted in 0..self.sockets[index].appetite.at_once() {
             if self.doors == Doors::Full {
                 // Where a connection has ended meanwhile, the next turn accepts.
-                if !shared.is_full() || first && self.room.make(shared, now, &mut self.ready) {
-                    break;
+                if !shared.is_full() || accepted == 0 && self.room.make(shared, now, &mut self.ready) {
+                    return Health::Well;
                 }
                 match accept(self.sockets[index].listener, true) {
                     Ok((stream, _)) => self.refuse(stream, now),
-                    Err(error) => return self.accept_failed(index, error, now),
+                    Err(error) => return self.accept_failed(index, accepted, error),
                 }
                 continue;
             }
-            if shared.is_full() || !shared.ready.has_room() {
-                break;
+            if shared.is_full() || !shared.ready.has_room() || self.has_accepted_enough() {
+                return Health::Well;
             }
-            let Some(slot) = self.take_slot() else { break };
+            let Some(slot) = self.take_slot() else { return Health::Well };
             match accept(self.sockets[index].listener, true) {
                 Ok((stream, peer)) => {
                     self.accepted += 1;
-                    shared.child.worker(0).count_connection();
+                    shared.child.worker(WORKER.get()).count_connection();
                     shared.child.server().add_open(1);
                     hold(slot, Resting::new(stream), Conn::new(peer));
                     // The client has usually sent its request already (TCP_DEFER_ACCEPT): straight to a worker.
@@ -226,15 +228,18 @@ impl<'s, 'a> Listener<'s, 'a> {
                 }
                 Err(error) => {
                     self.free.push(slot as u32);
-                    return self.accept_failed(index, error, now);
+                    return self.accept_failed(index, accepted, error);
                 }
             }
         }
+        self.sockets[index].appetite.satisfied();
         Health::Well
     }
 
-    fn accept_failed(&mut self, index: usize, error: io::Error, now: Instant) -> Health {
-        let shared = self.shared;
+    /// After so many of the turn were accepted from a socket there is no other, or it cannot be had.
+    fn accept_failed(&mut self, index: usize, accepted: u32, error: io::Error) -> Health {
+        let (shared, now) = (self.shared, self.now);
+        self.sockets[index].appetite.left_hungry(accepted);
         if is_shut(&error) {
             // It would tell so again and again.
             self.sockets[index].shut = true;
@@ -259,7 +264,7 @@ impl<'s, 'a> Listener<'s, 'a> {
     fn refuse_with_reserve(&mut self, index: usize, now: Instant) {
         self.reserve = None;
         let mut refused = 0;
-        while refused < ACCEPTS
+        while refused < REFUSALS
             && let Ok((stream, _)) = accept(self.sockets[index].listener, true)
         {
             self.refuse(stream, now);
@@ -274,9 +279,14 @@ impl<'s, 'a> Listener<'s, 'a> {
     }
 
     fn refuse(&mut self, stream: TcpStream, now: Instant) {
-        self.shared.child.worker(0).count_connection();
+        self.shared.child.worker(WORKER.get()).count_connection();
         self.shared.child.server().count_refused();
         self.room.refuse(stream, now);
+    }
+
+    fn has_accepted_enough(&self) -> bool {
+        let enough = self.shared.child.generation.limits.max_connections_per_child;
+        enough > 0 && self.accepted >= enough
     }
 
     fn take_slot(&mut self) -> Option<usize> {
@@ -291,7 +301,8 @@ impl<'s, 'a> Listener<'s, 'a> {
         (slot < self.shared.most).then_some(slot)
     }
 
-    fn look_at_deadlines(&mut self, now: Instant) {
+    fn look_at_deadlines(&mut self) {
+        let now = self.now;
         if now < self.look_at {
             return;
         }
@@ -302,17 +313,6 @@ impl<'s, 'a> Listener<'s, 'a> {
             }
         }
         self.room.tend(self.shared, now);
-    }
-
-    /// Where slots wait and none was taken for a while, every awake worker is stuck in a slow call: one more is woken.
-    fn help_stuck_workers(&mut self, now: Instant) {
-        let (queued, taken) = (self.shared.ready.queued(), self.shared.ready.taken());
-        if queued == 0 || taken != self.taken_before {
-            (self.taken_before, self.last_taken) = (taken, now);
-        } else if now.saturating_duration_since(self.last_taken) >= STUCK_AFTER {
-            self.shared.ready.wake_another();
-            self.last_taken = now;
-        }
     }
 }
 

@@ -1,12 +1,15 @@
-//! event: some processes of one listener and `ThreadsPerChild` workers. A connection that waits, for its next request, for
-//! the rest of a slow head or body, for a slow reader, for a lingering close, is parked with the listener; a worker is held
-//! only while there is work.
+//! event: some processes of `ThreadsPerChild` workers that take turns as their listener. A connection that waits, for its
+//! next request, for the rest of a slow head or body, for a slow reader, for a lingering close, is parked with the listener;
+//! a worker is held only while there is work. The child's first thread sees to it that somebody always listens or works.
 //!
 //! A connection lives in a slot. What the slot holds is moved out by the worker that runs it and moved back in when it has
 //! to wait; [`slot::Schedule`] sees to it that one worker at a time does so and that no event is lost meanwhile.
 
+mod appetite;
+mod crew;
 mod listener;
 mod ready;
+mod ring;
 mod room;
 mod slot;
 mod table;
@@ -34,7 +37,7 @@ use crate::child::{self, EXIT_SICK, connections_allowed, cpus};
 use crate::clock;
 use crate::event::listener::Listener;
 use crate::event::ready::{Admission, ReadyQueue};
-use crate::event::slot::{Held, Place, Slot};
+use crate::event::slot::{Place, Slot};
 use crate::event::table::Table;
 use crate::event::transport::{NonblockingTransport, Parking};
 use crate::event::workers::Workers;
@@ -72,22 +75,26 @@ fn run<'a, F>(child: &Child<'a>, shared: &Shared<'a>, start: impl Fn(Nonblocking
 where
     F: Future<Output = Finished<'a>> + Send,
 {
-    let Ok(mut listener) = Listener::new(shared) else { return EXIT_SICK };
+    let Ok(listener) = Listener::new(shared).map(Mutex::new) else { return EXIT_SICK };
     let slots: Table<Slot<F>> = Table::new(shared.most);
-    let workers = Workers { shared, slots: &slots, start: &start };
+    let workers = Workers { shared, slots: &slots, start: &start, listener: &listener };
+    let crew = &shared.ready.crew;
     thread::scope(|scope| {
+        // Nobody listens before everybody is there.
+        let post = listener.lock();
         for index in 0..child.generation.limits.threads_per_child as usize {
             let workers = &workers;
             let builder = child::thread(child, format!("event-{index}"));
             if let Err(error) = builder.spawn_scoped(scope, move || workers.work(index)) {
                 log::error!(target: "mpm_event", "AH03104: no thread could be made: {error}");
-                shared.ready.close();
+                crew.end(EXIT_SICK);
                 return EXIT_SICK;
             }
         }
-        let status = listener.run(|slot, connection, conn| *slots.at(slot).held() = Held::Idle(connection, conn));
-        shared.ready.close();
-        status
+        drop(post);
+        crew.wake_another();
+        child.is_running();
+        shared.ready.watch()
     })
 }
 

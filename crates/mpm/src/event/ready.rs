@@ -1,60 +1,22 @@
-//! Connections with work to do, on their way from the listener to the workers, and the rule by which more are let in.
-//!
-//! As many workers are kept awake as there are processors: waking more of them costs switches and gains nothing, as long
-//! as they run. A worker that is stuck in a system call is noticed by the listener, which then wakes another
-//! ([`ReadyQueue::wake_another`]). The worker that fell asleep last is woken first: few threads keep warm what each thread
-//! has of its own, its stack and its pools of buffers, and those beyond stay small.
+//! Connections with work to do, on their way from whoever listens to the workers, and the rule by which more are let in.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use nix::sys::eventfd::EventFd;
 
-/// A queue of slot numbers. Its length is bounded by the number of slots: a slot is queued at most once.
+use crate::event::crew::Crew;
+use crate::event::ring::Ring;
+
+/// Slot numbers, and those who take them.
 #[derive(Debug)]
 pub(crate) struct ReadyQueue<'a> {
-    inner: Mutex<Inner>,
+    pub crew: Crew,
+    ring: Ring,
     rule: Admission,
-    seats: Box<[Seat]>,
-    awake_target: usize,
-    /// Wakes the listener.
+    /// Wakes whoever listens.
     listener: &'a EventFd,
-    /// What `inner` has, for looks without the lock.
-    queued: AtomicUsize,
-    working: AtomicUsize,
-    taken: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Inner {
-    slots: VecDeque<u32>,
-    /// Workers that look for work or do it.
-    awake: usize,
-    /// Workers that do it.
-    working: usize,
-    /// Workers asleep, the last to fall asleep last.
-    asleep: Vec<usize>,
-    /// Slots taken so far.
-    taken: u64,
     /// The listener does not accept and wants to be woken when it may.
-    wants_room: bool,
-    closed: bool,
-}
-
-/// Where a worker sleeps.
-#[derive(Debug, Default)]
-struct Seat {
-    thread: OnceLock<Thread>,
-    woken: AtomicBool,
-}
-
-/// A worker, as the queue knows it.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    index: usize,
-    working: bool,
+    wants_room: AtomicBool,
 }
 
 /// Apache's rule for accepting: connections may be so many more than threads as `AsyncRequestWorkerFactor` times the idle
@@ -83,157 +45,79 @@ impl Admission {
 impl<'a> ReadyQueue<'a> {
     /// A queue served by workers of which `processors` shall be awake while there is work.
     pub fn new(rule: Admission, processors: usize, listener: &'a EventFd) -> ReadyQueue<'a> {
-        let inner = Inner {
-            slots: VecDeque::new(),
-            awake: 0,
-            working: 0,
-            asleep: Vec::with_capacity(rule.threads),
-            taken: 0,
-            wants_room: false,
-            closed: false,
-        };
         ReadyQueue {
-            inner: Mutex::new(inner),
+            crew: Crew::new(rule.threads, processors),
+            ring: Ring::new(),
             rule,
-            seats: (0..rule.threads).map(|_| Seat::default()).collect(),
-            awake_target: processors.max(1),
             listener,
-            queued: AtomicUsize::new(0),
-            working: AtomicUsize::new(0),
-            taken: AtomicU64::new(0),
+            wants_room: AtomicBool::new(false),
         }
     }
 
-    /// Makes the calling thread worker number `index`, below `ThreadsPerChild`.
-    pub fn enlist(&self, index: usize) -> Worker {
-        let _first_time = self.seats[index].thread.set(thread::current());
-        self.lock().awake += 1;
-        Worker { index, working: false }
-    }
-
-    /// Queues `slots`.
+    /// Queues `slots`, which the calling worker begins to serve itself. One at a time may call this: who listens.
     pub fn push(&self, slots: &[u32]) {
-        let mut inner = self.lock();
-        inner.slots.extend(slots);
-        let wanted = slots.len().min(self.awake_target.saturating_sub(inner.awake));
-        self.publish(&inner);
-        self.wake(inner, wanted);
+        self.ring.push(slots);
+        self.crew.help(slots.len() - 1);
     }
 
-    /// The next slot, when the worker is done with the one it had; sleeps while there is none; `None` when the queue was
-    /// closed.
-    pub fn pop(&self, worker: &mut Worker) -> Option<u32> {
-        let mut inner = self.lock();
-        inner.working -= usize::from(std::mem::take(&mut worker.working));
-        let mut yielded = false;
-        loop {
-            let slot = inner.slots.pop_front();
-            worker.working = slot.is_some();
-            if worker.working {
-                inner.working += 1;
-                inner.taken += 1;
-            }
-            let room = inner.wants_room && self.rule.admits_again(inner.slots.len(), inner.working);
-            inner.wants_room &= !room;
-            self.publish(&inner);
-            if worker.working || inner.closed {
-                drop(inner);
-                self.tell_listener(room);
-                return slot;
-            }
-            if !yielded {
-                // Others run, and what they do may be work for this one: cheaper than to sleep and be woken.
-                yielded = true;
-                drop(inner);
-                self.tell_listener(room);
-                thread::yield_now();
-                inner = self.lock();
-                continue;
-            }
-            yielded = false;
-            inner.awake -= 1;
-            inner.asleep.push(worker.index);
-            drop(inner);
-            self.tell_listener(room);
-            let woken = &self.seats[worker.index].woken;
-            while !woken.swap(false, Ordering::Acquire) {
-                thread::park();
-            }
-            inner = self.lock();
+    /// Queues a slot again, behind all others; the calling worker goes on to take them.
+    pub fn push_again(&self, slot: u32) {
+        self.ring.push_behind(slot);
+    }
+
+    /// The next slot.
+    pub fn pop(&self) -> Option<u32> {
+        let slot = self.ring.pop();
+        if self.wants_room.load(Ordering::Relaxed) {
+            self.tell_of_room();
         }
+        slot
     }
 
-    /// Whether the workers follow, so that a connection may be accepted.
+    /// Sleeps until there may be work for worker `index`: somebody else listens.
+    pub fn sleep(&self, index: usize) {
+        self.crew.sleep(index, || {
+            // One worker less is busy.
+            if self.wants_room.load(Ordering::Relaxed) {
+                self.tell_of_room();
+            }
+            self.queued() > 0
+        });
+    }
+
+    /// Looks after the workers until the child ends; gives its status.
+    pub fn watch(&self) -> u8 {
+        self.crew.watch(|| self.ring.taken())
+    }
+
+    /// Whether the workers follow, so that a connection may be accepted. For the worker that listens.
     pub fn has_room(&self) -> bool {
-        self.rule.admits(self.queued(), self.working.load(Ordering::Relaxed))
+        self.rule.admits(self.queued(), self.working())
     }
 
-    /// As [`has_room`](Self::has_room); if not, the listener is woken as soon as it is so again.
+    /// As [`has_room`](Self::has_room); if not, who listens is woken as soon as it is so again.
     pub fn wait_for_room(&self) -> bool {
-        let mut inner = self.lock();
-        inner.wants_room = !self.rule.admits(inner.slots.len(), inner.working);
-        !inner.wants_room
+        self.wants_room.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let room = self.has_room();
+        self.wants_room.store(!room, Ordering::Relaxed);
+        room
     }
 
     /// Slots waiting.
-    pub fn queued(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
+    fn queued(&self) -> usize {
+        self.ring.len()
     }
 
-    /// Slots taken so far: if some wait and none was taken since the last look, the awake workers are stuck.
-    pub fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+    /// Workers that are busy while another listens.
+    fn working(&self) -> usize {
+        self.crew.awake().saturating_sub(1)
     }
 
-    /// Wakes one more worker than there are processors, if one sleeps.
-    pub fn wake_another(&self) {
-        self.wake(self.lock(), 1);
-    }
-
-    /// Lets the workers end once the queue is empty.
-    pub fn close(&self) {
-        let mut inner = self.lock();
-        inner.closed = true;
-        self.wake(inner, usize::MAX);
-    }
-
-    fn wake(&self, mut inner: MutexGuard<'_, Inner>, wanted: usize) {
-        let first = inner.asleep.len().saturating_sub(wanted);
-        inner.awake += inner.asleep.len() - first;
-        if let [seat] = inner.asleep[first..] {
-            // The usual case allocates nothing.
-            inner.asleep.truncate(first);
-            drop(inner);
-            return self.seats[seat].wake();
-        }
-        let woken = inner.asleep.split_off(first);
-        drop(inner);
-        woken.into_iter().for_each(|seat| self.seats[seat].wake());
-    }
-
-    fn tell_listener(&self, room: bool) {
-        if room {
+    fn tell_of_room(&self) {
+        fence(Ordering::SeqCst);
+        if self.rule.admits_again(self.queued(), self.working()) && self.wants_room.swap(false, Ordering::Relaxed) {
             let _full_counter_wakes_as_well = self.listener.write(1);
-        }
-    }
-
-    fn publish(&self, inner: &Inner) {
-        self.queued.store(inner.slots.len(), Ordering::Relaxed);
-        self.working.store(inner.working, Ordering::Relaxed);
-        self.taken.store(inner.taken, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The queue stays whole even when a worker panics between two of its calls.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Seat {
-    fn wake(&self) {
-        self.woken.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
         }
     }
 }
@@ -242,40 +126,6 @@ impl Seat {
 mod tests {
     use super::*;
     use nix::sys::eventfd::EfdFlags;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::thread;
-
-    fn listener() -> EventFd {
-        EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap()
-    }
-
-    #[test]
-    fn every_slot_is_taken_once_whoever_sleeps() {
-        const SLOTS: u32 = 10_000;
-        let listener = listener();
-        let queue = ReadyQueue::new(Admission { threads: 5, factor: 2.0 }, 2, &listener);
-        let sum = AtomicU64::new(0);
-        thread::scope(|scope| {
-            for index in 0..5 {
-                let (queue, sum) = (&queue, &sum);
-                scope.spawn(move || {
-                    let mut worker = queue.enlist(index);
-                    while let Some(slot) = queue.pop(&mut worker) {
-                        sum.fetch_add(u64::from(slot), Ordering::Relaxed);
-                    }
-                });
-            }
-            for slot in (0..SLOTS).step_by(2) {
-                queue.push(&[slot, slot + 1]);
-                if slot % 100 == 0 {
-                    queue.wake_another();
-                }
-            }
-            queue.close();
-        });
-        assert_eq!(sum.into_inner(), u64::from(SLOTS) * u64::from(SLOTS - 1) / 2);
-        assert_eq!((queue.queued(), queue.taken()), (0, u64::from(SLOTS)));
-    }
 
     #[test]
     fn connections_that_wait_for_a_worker_are_what_admission_counts() {
@@ -288,19 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_is_told_of_room_once_it_wants_some() {
-        let listener = listener();
+    fn who_listens_is_told_of_room_once_it_is_wanted() {
+        let listener = EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap();
         let queue = ReadyQueue::new(Admission { threads: 2, factor: 1.0 }, 2, &listener);
-        let mut worker = queue.enlist(0);
+        (0..2).for_each(|index| queue.crew.enlist(index));
         assert!(queue.wait_for_room());
         queue.push(&[0, 1, 2, 3]);
         assert!(!queue.has_room() && !queue.wait_for_room());
         for (slot, told) in [(0, false), (1, false), (2, false), (3, true)] {
-            assert_eq!(queue.pop(&mut worker), Some(slot));
+            assert_eq!(queue.pop(), Some(slot));
             assert_eq!(listener.read().is_ok(), told, "after slot {slot}");
         }
-        assert!(queue.has_room(), "the last one is worked on");
-        queue.close();
-        assert_eq!(queue.pop(&mut worker), None);
+        assert!(queue.has_room());
+        assert_eq!(queue.pop(), None);
     }
 }

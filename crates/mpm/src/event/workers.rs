@@ -1,9 +1,10 @@
 //! event's workers: each takes a slot with work, moves its connection on as far as it goes without waiting, and takes the
-//! next.
+//! next. Who finds none listens, where nobody else does, and otherwise sleeps.
 
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, TryLockError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use manifold_engine::transport::{Activity, Host, Next};
 use nix::unistd::gettid;
 
 use crate::blocking::linger_total;
+use crate::child::EXIT_SICK;
 use crate::clock;
+use crate::event::listener::Listener;
 use crate::event::slot::{Held, Slot, Waits};
 use crate::event::table::Table;
 use crate::event::transport::{NonblockingTransport, Resting};
@@ -25,9 +28,11 @@ pub(crate) struct Workers<'s, 'a, F, S> {
     pub slots: &'s Table<Slot<F>>,
     /// Begins the engine's work on a connection of which bytes were received.
     pub start: &'s S,
+    /// The post that is taken by whoever has nothing else to do.
+    pub listener: &'s Mutex<Listener<'s, 'a>>,
 }
 
-impl<'a, F, S> Workers<'_, 'a, F, S>
+impl<'s, 'a, F, S> Workers<'s, 'a, F, S>
 where
     F: Future<Output = Finished<'a>> + Send,
     S: Fn(NonblockingTransport<'a>, Conn) -> F + Sync,
@@ -36,18 +41,37 @@ where
     pub fn work(&self, index: usize) {
         WORKER.set(index);
         self.shared.child.worker(index).set_tid(gettid().as_raw());
-        let mut worker = self.shared.ready.enlist(index);
+        let ready = &self.shared.ready;
+        ready.crew.enlist(index);
         let mut spare = None;
-        while let Some(slot) = self.shared.ready.pop(&mut worker) {
-            let slot = slot as usize;
-            if catch_unwind(AssertUnwindSafe(|| self.run(slot, &mut spare))).is_err() {
-                log::error!(target: "mpm_event", "a worker thread panicked; its connection is lost, the thread goes on");
-                spare = None;
-                self.close(slot);
+        loop {
+            while let Some(slot) = ready.pop() {
+                let slot = slot as usize;
+                if catch_unwind(AssertUnwindSafe(|| self.run(slot, &mut spare))).is_err() {
+                    log::error!(target: "mpm_event", "a worker thread panicked; its connection is lost, the thread goes on");
+                    spare = None;
+                    self.close(slot);
+                }
+            }
+            if ready.crew.has_ended() {
+                break;
             }
             self.shared.activity(Activity::Ready);
+            match self.listener.try_lock() {
+                Ok(mut listener) => self.listen(&mut listener),
+                Err(TryLockError::WouldBlock) => ready.sleep(index),
+                Err(TryLockError::Poisoned(_)) => ready.crew.end(EXIT_SICK),
+            }
         }
         self.shared.child.worker(index).set_status(Status::Dead);
+    }
+
+    /// One turn at the listener's post.
+    fn listen(&self, listener: &mut Listener<'s, 'a>) {
+        let hold = |slot, connection, conn| *self.slots.at(slot).held() = Held::Idle(connection, conn);
+        if let Some(status) = listener.turn(hold) {
+            self.shared.ready.crew.end(status);
+        }
     }
 
     fn run(&self, index: usize, spare: &mut Option<Task<F>>) {
@@ -57,7 +81,7 @@ where
         if matches!(held, Held::Free) {
             // A late event of a connection that is gone. The slot may get a new one at this moment: hands off.
             if !place.schedule.end() {
-                self.shared.ready.push(&[index as u32]);
+                self.shared.ready.push_again(index as u32);
             }
             return;
         }
@@ -74,7 +98,7 @@ where
         *self.slots.at(index).held() = held;
         if !place.schedule.end() {
             // Something happened meanwhile: others first, then this slot again.
-            self.shared.ready.push(&[index as u32]);
+            self.shared.ready.push_again(index as u32);
         }
     }
 

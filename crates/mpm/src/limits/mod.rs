@@ -24,7 +24,7 @@ pub enum Model {
     Prefork,
     /// Some processes of many threads, one connection each.
     Worker,
-    /// Some processes of many threads; idle connections are parked with a listener.
+    /// Some processes of many threads; idle connections are parked.
     Event,
     /// One process a core, which holds all of its core's connections.
     Percore,
