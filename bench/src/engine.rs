@@ -16,6 +16,7 @@ use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::{ServerName, Site};
 use manifold_engine::transport::Next;
 use manifold_modules::Settings;
+use manifold_modules::file_cache::FileSettings;
 use manifold_modules::location::Locations;
 use manifold_modules::log_config::{AccessLog, COMBINED, Format};
 use manifold_modules::mime::Types;
@@ -62,6 +63,7 @@ fn requests(request: &[u8], expected: Next, rounds: u64, access_logs: Vec<Access
         server_name: ServerName::default(),
         directory_index: vec!["page.html".to_string()],
         types: Types::built_in(),
+        files: FileSettings::default(),
         access_logs,
         status: Arc::default(),
         locations: Locations::default(),

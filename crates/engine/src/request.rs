@@ -11,7 +11,7 @@ use manifold_http::Head;
 use manifold_http::Method;
 use manifold_http::Status;
 
-pub use crate::resource::{Content, Resource};
+pub use crate::resource::{Content, Representation, Resource};
 use crate::transport::{Job, Turn};
 
 /// One request, from its head to its answer.
@@ -41,7 +41,7 @@ pub struct Request {
     pub filename: Vec<u8>,
     /// What stands under that name.
     pub found: Found,
-    /// Media type, where one is known.
+    /// Media type, where it is another than the one of the file that is sent.
     pub content_type: Option<Arc<str>>,
     /// Name of the handler that shall answer (`SetHandler`), set before or in `Fixups`. A handler of that name acts, others
     /// decline; a name that no handler knows leaves the request to the default handler.
@@ -141,6 +141,12 @@ impl Request {
             Some(range) => self.head.target(&self.bytes).get(range.clone()),
             None => self.head.host(&self.bytes),
         }
+    }
+
+    /// Media type of the answer: what a module said, or else what the file's name tells.
+    pub fn media_type(&self) -> Option<&str> {
+        let of_file = || self.response.body.resource().and_then(Resource::media_type).map(|name| &**name);
+        self.content_type.as_deref().or_else(of_file)
     }
 
     /// The request line as received.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use manifold_http::imf_fixdate;
+use manifold_http::{ContentCoding, imf_fixdate, write_decimal, write_field};
 
 /// A file as it stood when it was looked up.
 #[derive(Debug)]
@@ -13,14 +13,17 @@ pub struct Resource {
     /// Where its bytes come from.
     pub content: Content,
     modified: Option<u64>,
-    /// `Last-Modified`, `ETag` and `Accept-Ranges: bytes` as complete field lines.
-    fields: Box<[u8]>,
-    /// Where the tag begins in `fields`; it ends before the last CRLF of the validators. `None` where the file has none.
-    etag: Option<u8>,
+    media_type: Option<Arc<str>>,
+    coding: Option<ContentCoding>,
+    /// What an answer with the whole of it says of it, as complete field lines, and the blank line.
+    head: Box<[u8]>,
+    /// Where the tag stands in `head`.
+    etag: Option<(u16, u16)>,
+    /// Ends of parts of `head`: the validators, the fields of any answer, those of the whole before the connection's.
+    validators: u16,
+    fields: u16,
+    length: u16,
 }
-
-/// The end of every resource's fields.
-const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: bytes\r\n";
 
 /// Where the bytes of a resource come from.
 #[derive(Debug)]
@@ -31,25 +34,73 @@ pub enum Content {
     File(Arc<File>),
 }
 
+/// What there is to say of a resource.
+#[derive(Clone, Debug, Default)]
+pub struct Representation<'a> {
+    /// Bytes.
+    pub size: u64,
+    /// When it was last modified, in whole seconds since the Unix epoch.
+    pub modified: Option<u64>,
+    /// A complete entity tag, with its quotes and `W/` where it is weak; empty where there is none.
+    pub etag: &'a [u8],
+    /// Media type, by the name of the file.
+    pub media_type: Option<Arc<str>>,
+    /// The coding that it is in.
+    pub coding: Option<ContentCoding>,
+    /// Whether it was, or may be, chosen by `Accept-Encoding`, which caches have to know (RFC 9110 section 12.5.5).
+    pub varies: bool,
+}
+
 impl Resource {
-    /// A resource of `size` bytes. `modified` is in whole seconds since the Unix epoch; `etag` is a complete entity tag, with
-    /// its quotes and `W/` where it is weak, or empty where the resource has none.
+    /// A resource without a media type: `size` bytes, modified so many seconds after the Unix epoch, with this entity tag or,
+    /// where that is empty, none.
     pub fn new(content: Content, size: u64, modified: Option<u64>, etag: &[u8]) -> Resource {
-        let mut fields = Vec::with_capacity(128);
-        if let Some(modified) = modified {
-            fields.extend_from_slice(b"Last-Modified: ");
-            fields.extend_from_slice(&imf_fixdate(modified));
-            fields.extend_from_slice(b"\r\n");
+        Resource::of(content, &Representation { size, modified, etag, ..Representation::default() })
+    }
+
+    /// A resource.
+    pub fn of(content: Content, what: &Representation<'_>) -> Resource {
+        let mut head = Vec::with_capacity(256);
+        let length = |head: &Vec<u8>| u16::try_from(head.len()).unwrap_or(u16::MAX);
+        if let Some(modified) = what.modified {
+            write_field(&mut head, "Last-Modified", &imf_fixdate(modified));
         }
-        let mut begins = None;
-        if !etag.is_empty() {
-            fields.extend_from_slice(b"ETag: ");
-            begins = u8::try_from(fields.len()).ok();
-            fields.extend_from_slice(etag);
-            fields.extend_from_slice(b"\r\n");
+        let mut etag = None;
+        if !what.etag.is_empty() {
+            write_field(&mut head, "ETag", what.etag);
+            let end = length(&head) - 2;
+            etag = u16::try_from(what.etag.len()).ok().map(|length| (end - length, end));
         }
-        fields.extend_from_slice(ACCEPT_RANGES);
-        Resource { size, content, modified, fields: fields.into(), etag: begins }
+        if what.varies {
+            head.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+        }
+        let validators = length(&head);
+        head.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+        let fields = length(&head);
+        head.extend_from_slice(b"Content-Length: ");
+        write_decimal(&mut head, what.size);
+        head.extend_from_slice(b"\r\n");
+        let before = length(&head);
+        if let Some(media_type) = &what.media_type {
+            write_field(&mut head, "Content-Type", media_type.as_bytes());
+        }
+        if let Some(coding) = what.coding {
+            write_field(&mut head, "Content-Encoding", coding.name().as_bytes());
+        }
+        head.extend_from_slice(b"\r\n");
+        let Representation { size, modified, media_type, coding, .. } = what.clone();
+        Resource {
+            size,
+            content,
+            modified,
+            media_type,
+            coding,
+            head: head.into(),
+            etag,
+            validators,
+            fields,
+            length: before,
+        }
     }
 
     /// When it was last modified, in whole seconds since the Unix epoch: what `Last-Modified` says.
@@ -59,19 +110,43 @@ impl Resource {
 
     /// The entity tag, with its quotes and `W/` where it is weak; `None` where there is none (RFC 9110 section 8.8.3).
     pub fn etag(&self) -> Option<&[u8]> {
-        let begins = usize::from(self.etag?);
-        let validators = self.validators();
-        validators.get(begins..validators.len() - 2)
+        let (begin, end) = self.etag?;
+        self.head.get(usize::from(begin)..usize::from(end))
     }
 
-    /// `Last-Modified` and `ETag`, those that there are, as complete field lines.
+    /// Its media type, where its name tells one.
+    pub fn media_type(&self) -> Option<&Arc<str>> {
+        self.media_type.as_ref()
+    }
+
+    /// The content coding that it is in.
+    pub fn coding(&self) -> Option<ContentCoding> {
+        self.coding
+    }
+
+    /// `Last-Modified`, `ETag` and `Vary`, those that there are, as complete field lines.
     pub fn validators(&self) -> &[u8] {
-        &self.fields[..self.fields.len() - ACCEPT_RANGES.len()]
+        &self.head[..usize::from(self.validators)]
     }
 
     /// The same, and `Accept-Ranges: bytes` behind them.
     pub fn fields(&self) -> &[u8] {
-        &self.fields
+        &self.head[..usize::from(self.fields)]
+    }
+
+    /// The same, and `Content-Length` behind them: what an answer with the whole of it says before the connection's fields.
+    pub fn fields_of_whole(&self) -> &[u8] {
+        &self.head[..usize::from(self.length)]
+    }
+
+    /// What an answer says behind them: `Content-Type` and `Content-Encoding`, those that there are, as complete field lines.
+    pub fn type_fields(&self) -> &[u8] {
+        &self.head[usize::from(self.length)..self.head.len() - 2]
+    }
+
+    /// All of it and the blank line, for an answer with the whole that has nothing to say of the connection.
+    pub fn whole_head(&self) -> &[u8] {
+        &self.head
     }
 }
 
@@ -91,5 +166,30 @@ mod tests {
         check(None, "\"a\"", "ETag: \"a\"\r\n");
         check(Some(784_111_777), "", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
         check(Some(0), "W/\"2c-1\"", "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nETag: W/\"2c-1\"\r\n");
+    }
+    #[test]
+    fn what_stays_the_same_is_rendered_in_the_order_of_an_answer() {
+        let content = Content::Memory(Arc::from(&b"page"[..]));
+        let representation = Representation {
+            size: 4,
+            modified: Some(0),
+            etag: b"\"4-0-gzip\"",
+            media_type: Some(Arc::from("text/html")),
+            coding: Some(ContentCoding::Gzip),
+            varies: true,
+        };
+        let resource = Resource::of(content, &representation);
+        let before = "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nETag: \"4-0-gzip\"\r\n\
+            Vary: Accept-Encoding\r\nAccept-Ranges: bytes\r\nContent-Length: 4\r\n";
+        let after = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n";
+        assert_eq!(String::from_utf8_lossy(resource.fields_of_whole()), before);
+        assert_eq!(resource.fields(), &before.as_bytes()[..before.len() - "Content-Length: 4\r\n".len()]);
+        assert_eq!(String::from_utf8_lossy(resource.type_fields()), after);
+        assert_eq!(resource.whole_head(), [before, after, "\r\n"].concat().as_bytes());
+        assert_eq!(resource.etag(), Some(&b"\"4-0-gzip\""[..]));
+        assert_eq!(
+            (resource.media_type().map(|name| &**name), resource.coding()),
+            (Some("text/html"), Some(ContentCoding::Gzip))
+        );
     }
 }

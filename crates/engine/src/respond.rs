@@ -130,7 +130,7 @@ fn push(out: &mut OutQueue, resource: &Resource, range: Range<u64>, site: &Site)
 
 /// The frame of several ranges.
 fn multipart<'a>(request: &'a Request, resource: &Resource, site: &Site) -> Multipart<'a> {
-    let content_type = request.content_type.as_deref().map(str::as_bytes);
+    let content_type = request.media_type().map(str::as_bytes);
     Multipart { boundary: site.boundary, content_type, size: resource.size }
 }
 
@@ -192,12 +192,33 @@ fn write_head(out: &mut Vec<u8>, request: &Request, length: u64, connection: &Co
     out.extend_from_slice(site.server.as_bytes());
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&response.fields);
+    match &response.body {
+        // Most answers: rendered when the file was read.
+        Body::Resource(resource)
+            if response.status == Status::OK && accepts_ranges(site) && request.content_type.is_none() =>
+        {
+            if matches!(connection, Connection::Implied) {
+                out.extend_from_slice(resource.whole_head());
+            } else {
+                out.extend_from_slice(resource.fields_of_whole());
+                write_connection(out, connection);
+                out.extend_from_slice(resource.type_fields());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        _ => write_fields(out, request, length, connection, site),
+    }
+}
+
+/// The fields of an answer that is not a file as a whole, and the blank line.
+fn write_fields(out: &mut Vec<u8>, request: &Request, length: u64, connection: &Connection, site: &Site) {
+    let response = &request.response;
     if let Some(resource) = response.body.resource() {
-        if site.ranges.ranges == Some(0) {
+        if accepts_ranges(site) {
+            out.extend_from_slice(resource.fields());
+        } else {
             out.extend_from_slice(resource.validators());
             out.extend_from_slice(b"Accept-Ranges: none\r\n");
-        } else {
-            out.extend_from_slice(resource.fields());
         }
     }
     let has_body = !response.status.is_bodiless();
@@ -216,12 +237,20 @@ fn write_head(out: &mut Vec<u8>, request: &Request, length: u64, connection: &Co
         out.extend_from_slice(b"Content-Type: ");
         multipart(request, resource, site).write_content_type(out);
         out.extend_from_slice(b"\r\n");
-    } else if let Some(media_type) = request.content_type.as_deref().filter(|_| has_body) {
+    } else if let Some(media_type) = request.media_type().filter(|_| has_body) {
         out.extend_from_slice(b"Content-Type: ");
         out.extend_from_slice(media_type.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
+    if let Some(coding) = response.body.resource().and_then(Resource::coding).filter(|_| has_body) {
+        write_field(out, "Content-Encoding", coding.name().as_bytes());
+    }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether parts of files can be asked for (`MaxRanges`).
+fn accepts_ranges(site: &Site) -> bool {
+    site.ranges.ranges != Some(0)
 }
 
 #[inline]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use manifold_config::{Configuration, Diagnostic, Module, Reader, Row, Severity, Spanned, System, Table, check, read};
 use manifold_engine::site::Site;
 use manifold_modules::Settings;
+use manifold_modules::file_cache::FileSettings;
 use manifold_modules::log_config::{AccessLog, COMBINED, COMMON, Format};
 use manifold_modules::log_file::Stream;
 use manifold_modules::mime::Types;
@@ -19,6 +20,7 @@ use manifold_sys::privileges::{self, Identity};
 use crate::args::Args;
 use crate::directives::{ROWS, RawSite, Tokens};
 use crate::error_log::Levels;
+use crate::files::{self, RawFiles};
 use crate::http::{self, RawHttp};
 use crate::loader::Modules;
 use crate::print;
@@ -59,6 +61,7 @@ struct SiteConfig {
     raw: RawSite,
     http: RawHttp,
     types: Types,
+    files: FileSettings,
     access_logs: Vec<(PathBuf, Format)>,
     extended_status: bool,
     see_request_tail: bool,
@@ -97,7 +100,8 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
     let mut server = Table { rows: directives::rows(model), value: RawServer::default() };
     let mut site = Table { rows: ROWS, value: RawSite::default() };
     let mut http = Table { rows: http::ROWS, value: RawHttp::default() };
-    let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut http, &mut server];
+    let mut files = Table { rows: files::ROWS, value: RawFiles::default() };
+    let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut http, &mut files, &mut server];
     findings.extend(check(&configuration, tables, &directives::elsewhere(model)));
     let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
     let (limits, numbers) = resolve(model, &server.value.limits, cores, occasion);
@@ -108,7 +112,7 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
         wants_status: modules.wants_status() || site.value.locations.name_handler(HANDLER),
         leaves_terminal: args.leaves_terminal(),
     };
-    let config = resolver.config(limits, server.value, site.value, http.value);
+    let config = resolver.config(limits, server.value, site.value, http.value, files.value.resolve());
     let is_good = findings.iter().all(|finding| finding.severity != Severity::Error);
     Loaded { modules, configuration, findings, numbers, config: config.filter(|_| is_good) }
 }
@@ -118,7 +122,8 @@ pub(crate) fn rows(model: Model) -> Vec<Row> {
     let site = ROWS.iter().map(manifold_config::Directive::row);
     let http = http::ROWS.iter().map(manifold_config::Directive::row);
     let server = directives::rows(model).iter().map(manifold_config::Directive::row);
-    read::ROWS.iter().copied().chain(site).chain(http).chain(server).collect()
+    let files = files::ROWS.iter().map(manifold_config::Directive::row);
+    read::ROWS.iter().copied().chain(site).chain(http).chain(files).chain(server).collect()
 }
 
 /// `-f`: relative to `ServerRoot` as in Apache; where there is no such file, to the working directory.
@@ -140,7 +145,14 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn config(mut self, limits: Limits, server: RawServer, site: RawSite, http: RawHttp) -> Option<Config> {
+    fn config(
+        mut self,
+        limits: Limits,
+        server: RawServer,
+        site: RawSite,
+        http: RawHttp,
+        files: FileSettings,
+    ) -> Option<Config> {
         let root = &self.configuration.server_root;
         let identity = self.identity(&server);
         let document_root = self.document_root(&site);
@@ -163,6 +175,7 @@ impl Resolver<'_> {
             defines: self.configuration.defines.iter().cloned().collect(),
             site: SiteConfig {
                 types: types?,
+                files,
                 access_logs: access_logs?,
                 extended_status: server.extended_status.unwrap_or(self.wants_status),
                 see_request_tail: server.see_request_tail,
@@ -293,6 +306,7 @@ impl Config {
             directory_index: raw.directory_index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]),
             server_name: self.site.http.server_name(),
             types: std::mem::take(&mut self.site.types),
+            files: self.site.files.clone(),
             access_logs,
             status: Arc::clone(&status),
             locations: raw.locations.resolve(),

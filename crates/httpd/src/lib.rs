@@ -10,6 +10,7 @@ mod config;
 mod control_group;
 mod directives;
 mod error_log;
+mod files;
 mod http;
 mod loader;
 mod locate;

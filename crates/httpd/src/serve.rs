@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use lexopt::{Arg, Parser, ValueExt};
 use manifold_engine::site::{ServerName, Site};
 use manifold_modules::Settings;
+use manifold_modules::file_cache::FileSettings;
 use manifold_modules::location::Locations;
 use manifold_modules::mime::Types;
 use manifold_mpm::generation::{ListenAddress, ListenPlan};
@@ -200,6 +201,7 @@ impl Folder {
             server_name: ServerName::default(),
             directory_index: vec!["index.html".to_owned()],
             types: Types::built_in(),
+            files: FileSettings::default(),
             access_logs: Vec::new(),
             status: Arc::default(),
             locations: Locations::default(),

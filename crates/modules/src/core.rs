@@ -9,7 +9,7 @@ use manifold_engine::request::{Body, Found, Request};
 use manifold_http::{Method, Status};
 use nix::errno::Errno;
 
-use crate::file_cache::FileCache;
+use crate::file_cache::{FileCache, Wait};
 use crate::location::Locations;
 
 /// Adds the module's hooks; `files` is shared with the other modules of the site.
@@ -52,7 +52,7 @@ fn map_to_storage(files: &FileCache, request: &mut Request) -> Outcome {
         request.found = Found::Directory;
         return Outcome::Done;
     }
-    match files.look_up(&request.filename, request.turn) {
+    match files.look_up(&request.filename, request.turn, Wait::Allowed) {
         Ok(found) => {
             request.found = found;
             Outcome::Done

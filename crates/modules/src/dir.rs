@@ -9,7 +9,7 @@ use manifold_http::{Method, Status};
 
 use crate::authz_core;
 use crate::core::status_of;
-use crate::file_cache::FileCache;
+use crate::file_cache::{FileCache, Wait};
 use crate::location::Locations;
 
 /// The module's settings, and what it works with.
@@ -41,7 +41,7 @@ fn fixup_dir(Directories { index, server, files, locations }: &Directories, requ
     for name in index {
         request.filename.truncate(directory);
         request.filename.extend_from_slice(name.as_bytes());
-        match files.look_up(&request.filename, request.turn) {
+        match files.look_up(&request.filename, request.turn, Wait::Allowed) {
             Ok(found @ Found::File(_)) => {
                 request.found = found;
                 return settle(locations, name, request);
@@ -52,7 +52,7 @@ fn fixup_dir(Directories { index, server, files, locations }: &Directories, requ
         }
     }
     request.filename.truncate(directory);
-    if let Err(error) = files.look_up(&request.filename, request.turn) {
+    if let Err(error) = files.look_up(&request.filename, request.turn, Wait::Allowed) {
         return Outcome::Respond(status_of(&error));
     }
     if !matches!(request.method(), Method::Get | Method::Head) {

@@ -22,7 +22,7 @@ use manifold_engine::site::ServerName;
 use manifold_engine::status::StatusHandle;
 
 use crate::dir::Directories;
-use crate::file_cache::FileCache;
+use crate::file_cache::{FileCache, FileSettings};
 use crate::location::Locations;
 use crate::log_config::AccessLog;
 use crate::mime::Types;
@@ -38,6 +38,8 @@ pub struct Settings {
     pub server_name: ServerName,
     /// `TypesConfig` and `AddType`.
     pub types: Types,
+    /// How files are looked up and kept.
+    pub files: FileSettings,
     /// `CustomLog`, each one opened already.
     pub access_logs: Vec<AccessLog>,
     /// How the status page learns what the server is doing.
@@ -49,7 +51,7 @@ pub struct Settings {
 /// The request phases of a site: every module's hooks, in the order in which they are asked.
 pub fn phases(settings: Settings) -> Phases {
     let mut phases = Phases::new();
-    let files = Arc::new(FileCache::default());
+    let files = Arc::new(FileCache::new(&settings.files, settings.document_root.clone(), settings.types));
     let locations = Arc::new(settings.locations);
     core::register(&mut phases, settings.document_root, &files);
     authz_core::register(&mut phases, &locations);
@@ -59,7 +61,6 @@ pub fn phases(settings: Settings) -> Phases {
         &mut phases,
         Directories { index, server, files: Arc::clone(&files), locations: Arc::clone(&locations) },
     );
-    mime::register(&mut phases, settings.types);
     status::register(&mut phases, &settings.status);
     core::register_default_handler(&mut phases);
     for log in settings.access_logs {

@@ -1,11 +1,9 @@
-//! `mod_mime`: the media type of a file by the extensions of its name (`TypesConfig`, `AddType`).
+//! `mod_mime`: the media type of a file by the extensions of its name (`TypesConfig`, `AddType`). It is a property of the name
+//! alone, so that the file cache asks once for each file it reads.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
-
-use manifold_engine::phases::{Outcome, Phase, Phases};
-use manifold_engine::request::{Found, Request};
 
 use crate::name_hash::NameHasher;
 
@@ -118,24 +116,6 @@ impl Types {
         lower.copy_from_slice(extension);
         lower.make_ascii_lowercase();
         self.by_extension.get(std::str::from_utf8(lower).ok()?)
-    }
-}
-
-/// Adds the module's hook.
-pub fn register(phases: &mut Phases, types: Types) {
-    phases.add(Phase::TypeChecker, move |request: &mut Request| find_type(&types, request));
-}
-
-fn find_type(types: &Types, request: &mut Request) -> Outcome {
-    if !matches!(request.found, Found::File(_)) {
-        return Outcome::Declined;
-    }
-    match types.of(&request.filename) {
-        Some(media_type) => {
-            request.content_type = Some(Arc::clone(media_type));
-            Outcome::Done
-        }
-        None => Outcome::Declined,
     }
 }
 

@@ -15,6 +15,7 @@ use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::{ServerName, Site};
 use manifold_modules::authz_core::Provider;
 use manifold_modules::authz_host::Subnet;
+use manifold_modules::file_cache::FileSettings;
 use manifold_modules::location::{Location, Locations};
 use manifold_modules::log_config::{AccessLog, COMBINED, Format};
 use manifold_modules::mime::Types;
@@ -55,6 +56,7 @@ fn settings(access_logs: Vec<AccessLog>, locations: Locations) -> Settings {
         server_name: ServerName::default(),
         directory_index: vec!["index.html".to_owned(), "index.htm".to_owned()],
         types: Types::built_in(),
+        files: FileSettings::default(),
         access_logs,
         status: Arc::default(),
         locations,

@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("manifold-config", &[]),
     ("manifold-stats", &[]),
     ("manifold-engine", &["manifold-http", "manifold-config"]),
-    ("manifold-modules", &["manifold-engine", "manifold-http", "manifold-config"]),
+    ("manifold-modules", &["manifold-engine", "manifold-http", "manifold-config", "manifold-sys"]),
     ("manifold-mpm", &["manifold-engine", "manifold-sys", "manifold-http", "manifold-config"]),
     (
         "manifold-httpd",
