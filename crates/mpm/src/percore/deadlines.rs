@@ -56,7 +56,16 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     /// Sees to it that `index` is looked at when `due` has come, or earlier.
+    #[inline]
     pub(super) fn look_by(&mut self, due: Moment, index: usize) {
+        // As it is nearly always: the deadline moves back.
+        let entry = self.places.get(index).and_then(|place| self.heap.get(*place as usize));
+        if entry.is_none_or(|entry| due <= entry.due) {
+            self.enter(due, index);
+        }
+    }
+
+    fn enter(&mut self, due: Moment, index: usize) {
         if self.places.len() <= index {
             self.places.resize(index + 1, NOWHERE);
         }
