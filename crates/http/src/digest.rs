@@ -7,7 +7,7 @@ use crate::chars::{DecimalError, TOKEN, class_length, decimal, is_authority, is_
 use crate::{BodyLength, Conditions, HeadError, Version};
 
 /// The digest of one request head.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     /// Which field is `Host`.
     pub(crate) host: Option<u32>,
@@ -18,6 +18,30 @@ pub(crate) struct Digest {
     expects_continue: bool,
     /// There are fields for [`Conditions`].
     pub(crate) conditional: bool,
+    known_host: KnownHost,
+}
+
+/// A value of `Host` that was found in order, so that the next one that is the same need not be looked at: nearly all requests
+/// to a server name the same few hosts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownHost(Vec<u8>);
+
+/// Longer ones are looked at each time.
+const KNOWN_HOST_MAX: usize = 64;
+
+impl KnownHost {
+    #[inline]
+    fn is(&self, value: &[u8]) -> bool {
+        // It is never empty in order.
+        !value.is_empty() && self.0 == value
+    }
+
+    fn remember(&mut self, value: &[u8]) {
+        if value.len() <= KNOWN_HOST_MAX {
+            self.0.clear();
+            self.0.extend_from_slice(value);
+        }
+    }
 }
 
 /// By the length of a field's name, the letters with which names begin that matter to the digest: a bit each, `a` being
@@ -59,6 +83,12 @@ enum TransferEncoding {
 }
 
 impl Digest {
+    /// Forgets the head, but not what was learnt of hosts.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        *self = Digest { known_host: std::mem::take(&mut self.known_host), ..Digest::default() };
+    }
+
     /// Whether a field of this name can matter to the digest; a quick look that rules out nearly all others. `name`
     /// is a token.
     #[inline]
@@ -128,8 +158,11 @@ impl Digest {
         if self.host.is_some() {
             return Err(HeadError::HostRepeated);
         }
-        if !is_authority(value) {
-            return Err(HeadError::HostMalformed);
+        if !self.known_host.is(value) {
+            if !is_authority(value) {
+                return Err(HeadError::HostMalformed);
+            }
+            self.known_host.remember(value);
         }
         self.host = Some(index);
         Ok(())
@@ -147,6 +180,10 @@ impl Digest {
     }
 
     fn connection(&mut self, value: &[u8]) {
+        if is_name(value, b"keep-alive") {
+            self.connection_keep_alive = true;
+            return;
+        }
         for option in value.split(|&b| b == b',') {
             let option = trim_ows(option);
             self.connection_close |= option.eq_ignore_ascii_case(b"close");

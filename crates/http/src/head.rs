@@ -136,7 +136,7 @@ impl Head {
         self.version = Version::Http10;
         self.fields.clear();
         self.joined.clear();
-        self.digest = Digest::default();
+        self.digest.clear();
     }
 
     /// The method; [`Method::Other`] for a token that is none of the known ones.

@@ -57,6 +57,10 @@ impl Default for PathOptions {
 /// Apache; all else is 400, and is reported in preference.
 pub fn decode_target(target: &[u8], options: &PathOptions, path: &mut Vec<u8>) -> Result<Target, TargetError> {
     path.clear();
+    if stands_for_itself(target) {
+        path.extend_from_slice(target);
+        return Ok(Target::Origin { query: None, authority: None });
+    }
     if let Some(&bad) = target.iter().find(|&&b| !is_target(b) || b == b'#') {
         return Err(if bad == b'#' { TargetError::Fragment } else { TargetError::Byte });
     }
@@ -76,6 +80,41 @@ pub fn decode_target(target: &[u8], options: &PathOptions, path: &mut Vec<u8>) -
     decode_path(&target[path_start..path_end], options, path)?;
     Ok(Target::Origin { query: question_mark.map(|at| at + 1..target.len()), authority })
 }
+
+/// Whether a target is a path to which decoding changes nothing: no escape, no query, no byte that is out of place, and no
+/// segment that is empty or begins with a dot. Most are.
+#[inline]
+fn stands_for_itself(target: &[u8]) -> bool {
+    let (mut odd, mut before) = (0, 0);
+    for &b in target {
+        let class = PATH_CLASS[b as usize];
+        odd |= class & ODD | class >> 1 & before & SLASH;
+        before = class;
+    }
+    target.first() == Some(&b'/') && odd == 0
+}
+
+const SLASH: u8 = 1;
+/// A byte that a segment may not begin with, to be plain: a dot or a slash. Twice [`SLASH`].
+const NO_START: u8 = SLASH << 1;
+/// A byte that means something, or may not be there.
+const ODD: u8 = 4;
+
+const PATH_CLASS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        table[i] = match i as u8 {
+            b'/' => SLASH | NO_START,
+            b'.' => NO_START,
+            b'%' | b'?' | b'#' => ODD,
+            b if !is_target(b) => ODD,
+            _ => 0,
+        };
+        i += 1;
+    }
+    table
+};
 
 /// The place of the authority in `http://authority/path`.
 fn absolute_form(target: &[u8]) -> Result<Range<usize>, TargetError> {
@@ -388,6 +427,17 @@ mod tests {
                 for range in [query, authority].into_iter().flatten() {
                     prop_assert!(range.end <= target.len());
                 }
+            }
+        }
+
+        #[test]
+        fn what_stands_for_itself_decodes_to_itself(target in targets(), merge in any::<bool>()) {
+            let target = [b"/", target.as_slice()].concat();
+            let options = PathOptions { merge_slashes: merge, ..PathOptions::default() };
+            let mut path = Vec::new();
+            if stands_for_itself(&target) {
+                prop_assert_eq!(decode_path(&target, &options, &mut path), Ok(()));
+                prop_assert_eq!(path, target);
             }
         }
 
