@@ -89,6 +89,45 @@ fn a_folder_of_ones_own_is_measured() {
     run.check_csv();
 }
 
+/// Few targets, one round: that every load is measured and every claim about them judged, not how.
+#[test]
+fn peers_are_measured_and_claims_are_judged() {
+    let _alone = alone();
+    let scratch = Scratch::new().unwrap();
+    let (folder, page) = (scratch.path("report"), scratch.path("page.md"));
+    fs::write(&page, "# Figures\n\n<!-- begin peers -->\n<!-- end peers -->\n\nThe end.\n").unwrap();
+    let targets = ["prefork", "percore", "nginx", "responder", "responder-sendfile"];
+    let mut command = binary::command(["lab", "run", "peers", "--quick", "--rounds", "1", "--targets"]);
+    let command = command.arg(targets.join(",")).arg("--out").arg(&folder).arg("--markdown").arg(&page);
+    let output = command.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{said}", output.status);
+    let read = |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
+    let (peers, claims) = (read("peers.json"), read("claims.json"));
+    let names: Vec<&str> = peers["targets"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!(names, targets, "{said}");
+    let cells = peers["cells"].as_array().unwrap();
+    // Ten loads of each server, four and six of the responders, and four each of percore and nginx on both processors.
+    assert_eq!(cells.len(), 3 * 10 + 4 + 6 + 2 * 4, "this needs two processors\n{said}");
+    for cell in cells {
+        assert!(cell["completed"].as_u64().unwrap() > 0 && cell["cpu_s"].as_f64().unwrap() > 0.0, "{cell:#}");
+    }
+    let idle = peers["idle"].as_array().unwrap();
+    let stood =
+        |row: &Value| row["open"] == 1000 && row["idle_kib"].as_u64().unwrap() > row["fresh_kib"].as_u64().unwrap();
+    assert!(idle.len() == targets.len() && idle.iter().all(stood), "{idle:#?}");
+    let prefork = idle.iter().find(|row| row["target"] == 0).unwrap();
+    assert!(prefork["processes"].as_u64().unwrap() > 1000, "a process for each connection: {prefork:#}");
+    let claims = claims.as_array().unwrap();
+    assert!(claims.len() > 20 && claims.iter().all(|claim| claim["verdict"] != "not-measured"), "{claims:#?}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("# Figures\n") && page.ends_with("The end.\n") && page.contains("| manifold percore |"));
+    let again = binary::command(["lab", "report"]).arg(&folder).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let dom = chromium(&["--dump-dom"], &folder.join("report.html"));
+    assert!(dom.contains("id=\"answer\"") && dom.matches("<svg").count() == 10);
+}
+
 /// Opens the report in headless Chromium: the answer is there in words, plots are drawn, nothing is fetched, and at the
 /// width of a phone and of a desktop something is painted.
 fn check_report(report: &Path) {

@@ -11,7 +11,7 @@ use crate::reload_test::{self, ReloadArgs};
 use crate::server::Page;
 use crate::slow_test::hold::HoldArgs;
 use crate::slow_test::{self, SlowArgs};
-use crate::target::{TARGETS, Target};
+use crate::target::{Family, TARGETS, Target};
 
 /// Apache's own page, 44 bytes: what every server is asked for unless told otherwise.
 pub const BUILT_IN_PAGE: &str = "<html><body><h1>It works!</h1></body></html>";
@@ -79,11 +79,15 @@ Examples:
   manifold lab run                                  the default experiment, under 4 minutes
   manifold lab run --targets event,apache2-event    two servers only
   manifold lab run --site /var/www/html --path /    your own site's front page
+  manifold lab run peers                            beside h2o, lighttpd, caddy and a server that does nothing, in 12 minutes
   manifold lab run --seed 7                         the same order of cells as another run with that seed";
 
 /// Options of `lab run` as typed.
 #[derive(Args, Debug)]
 pub struct RunArgs {
+    /// An experiment with servers, pages and loads of its own [default: the models on one page]
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: Option<BuiltIn>,
     /// A first look in half a minute: fewer, shorter rounds and wider intervals
     #[arg(long)]
     pub quick: bool,
@@ -111,9 +115,23 @@ pub struct RunArgs {
     /// Decides the order of the cells and the draws of the bootstrap [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// How long `peers` may take: it makes as many rounds as fit, at least 3 [default: 12]
+    #[arg(long, value_name = "MIN", value_parser = minutes, conflicts_with = "rounds")]
+    pub minutes: Option<f64>,
+    /// `peers` writes its tables there as well; in a file that has the lines `<!-- begin peers -->` and `<!-- end peers -->`,
+    /// between them
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
     /// Folder for the report; it must not exist or be empty [default: lab-DATE-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// The built-in experiments beside the default one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum BuiltIn {
+    /// All models beside apache2, nginx, h2o, lighttpd, caddy and a server that does nothing; judges what is claimed of them
+    Peers,
 }
 
 /// The modes of `--keep-alive`.
@@ -129,6 +147,13 @@ pub enum KeepAlive {
 
 fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(TARGETS.iter().map(|target| target.name))
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(m) if (0.1..=1440.0).contains(&m) => Ok(m),
+        _ => Err("minutes from 0.1 to 1440 are needed".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -168,6 +193,11 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         list.dedup();
         list
     };
+    for (given, option) in [(args.minutes.is_some(), "--minutes"), (args.markdown.is_some(), "--markdown")] {
+        if given {
+            return Err(format!("{option} is an option of `manifold lab run peers`"));
+        }
+    }
     let experiment = Experiment {
         keep_alive: match args.keep_alive {
             KeepAlive::On => vec![true],
@@ -200,7 +230,10 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         experiment,
         targets: TARGETS
             .iter()
-            .filter(|t| args.targets.is_empty() || args.targets.iter().any(|n| n == t.name))
+            .filter(|t| match &args.targets[..] {
+                [] => t.family != Family::Peer,
+                named => named.iter().any(|name| name == t.name),
+            })
             .collect(),
         named: !args.targets.is_empty(),
         site,

@@ -14,8 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use crate::cores::Cores;
-use crate::experiment::{Experiment, Load, Step};
+use crate::experiment::{Load, Step};
 use crate::interrupt::Interrupt;
 use crate::results::{Cell, Latency, Mark};
 use crate::sampler::{self, Usage};
@@ -31,6 +30,8 @@ const LATE: Duration = Duration::from_secs(15);
 const REQUEST_TIMEOUT_S: &str = "10";
 /// Above this share of one processor, something else disturbed the cell.
 const OTHER_LOAD_MAX: f64 = 0.10;
+/// Above so many bytes, an answer is not in the sockets' buffers as soon as it is asked for.
+const LONG_ANSWER: u64 = 1024 * 1024;
 /// The longest pause after a cell.
 const SETTLE_MAX: Duration = Duration::from_millis(60);
 
@@ -39,10 +40,14 @@ const SETTLE_MAX: Duration = Duration::from_millis(60);
 pub struct Bench<'a> {
     /// This binary.
     pub manifold: &'a Path,
-    /// The settings.
-    pub experiment: &'a Experiment,
-    /// The processors.
-    pub cores: &'a Cores,
+    /// Measured time of a cell, seconds.
+    pub measured_s: f64,
+    /// The generator's processors; a thread for each.
+    pub generator: &'a [usize],
+    /// Its threads are bound to them, one each.
+    pub pin: bool,
+    /// The server's memory is looked at during the warm-up.
+    pub memory: bool,
     /// The path asked for.
     pub path: &'a str,
     /// The length every answer must have.
@@ -64,7 +69,7 @@ impl Bench<'_> {
         let measured_from = Instant::now() + server.warm_up;
         let mut child = self.start(server.port, step.load, server.warm_up)?;
         std::thread::sleep(CONNECTED_AFTER);
-        let pss_kib = sampler::pss_kib(&pids, measured_from);
+        let pss_kib = if self.memory { sampler::pss_kib(&pids, measured_from) } else { None };
         let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
         settle(step.load, &report);
         if !server.alive() {
@@ -72,17 +77,17 @@ impl Bench<'_> {
         }
         let used = sampler::usage(&sampler::tree(pid)?).since(&before);
         let other_load = clocks.other_load(&used);
-        Ok(Some(cell(step, &report, &used, pss_kib, other_load)))
+        Ok(Some(cell(step, &report, self.bytes, &used, pss_kib, other_load)))
     }
 
     fn start(&self, port: u16, load: Load, warm_up: Duration) -> Result<Child> {
-        let threads = self.cores.generator.len().clamp(1, load.concurrency as usize);
+        let threads = self.generator.len().clamp(1, load.concurrency as usize);
         let mut command = Command::new(self.manifold);
         command
             .arg("load")
             .arg(format!("http://127.0.0.1:{port}{}", self.path))
             .args(["--connections", &load.concurrency.to_string()])
-            .args(["--duration", &self.experiment.measured_s.to_string()])
+            .args(["--duration", &self.measured_s.to_string()])
             .args(["--warmup", &warm_up.as_secs_f64().to_string()])
             .args(["--threads", &threads.to_string()])
             .args(["--timeout", REQUEST_TIMEOUT_S, "--expect-status", "200"])
@@ -91,8 +96,8 @@ impl Bench<'_> {
         if load.keep_alive {
             command.arg("--keep-alive");
         }
-        if !self.cores.shared() {
-            let list: Vec<String> = self.cores.generator.iter().map(ToString::to_string).collect();
+        if self.pin {
+            let list: Vec<String> = self.generator.iter().map(ToString::to_string).collect();
             command.args(["--pin", &list.join(",")]);
         }
         command
@@ -106,7 +111,7 @@ impl Bench<'_> {
 
     /// Reads the generator's report to its end; kills it when interrupted or late.
     fn finish(&self, child: &mut Child, interrupt: &Interrupt) -> Result<Option<Report>> {
-        let deadline = Instant::now() + Duration::from_secs_f64(self.experiment.measured_s) + LATE;
+        let deadline = Instant::now() + Duration::from_secs_f64(self.measured_s) + LATE;
         let mut output = child.stdout.take().context("the generator's output is not connected")?;
         let mut text = Vec::new();
         let mut chunk = vec![0; 64 * 1024];
@@ -188,9 +193,11 @@ impl Clocks {
 }
 
 /// The cell out of what was seen from both sides.
-fn cell(step: &Step, report: &Report, used: &Usage, pss_kib: Option<u64>, other_load: f64) -> Cell {
+fn cell(step: &Step, report: &Report, bytes: u64, used: &Usage, pss_kib: Option<u64>, other_load: f64) -> Cell {
     // A request in flight at the end reached the server, unless its connection was never taken up.
     let in_flight = report.unfinished.count.saturating_sub(report.unserved_connections);
+    // Of an answer that no socket's buffer holds, half was sent on average.
+    let in_flight = if bytes > LONG_ANSWER { in_flight / 2 } else { in_flight };
     Cell {
         round: step.round,
         target: step.target,
@@ -265,7 +272,7 @@ mod tests {
             processes: 17,
             threads: 433,
         };
-        let cell = cell(&step(), &report, &used, Some(2048), 0.02);
+        let cell = cell(&step(), &report, 44, &used, Some(2048), 0.02);
         assert_eq!((cell.round, cell.target, cell.load()), (2, 1, step().load));
         assert_eq!(cell.completed, report.completed);
         assert_eq!(cell.worked_on, report.completed_with_warmup + report.unfinished.count);
@@ -280,8 +287,10 @@ mod tests {
         let mut report: Report = serde_json::from_str(REPORT).expect("the generator's own form");
         report.unfinished.count = 100;
         report.unserved_connections = 40;
-        let cell = cell(&step(), &report, &Usage::default(), None, 0.0);
+        let cell = cell(&step(), &report, 44, &Usage::default(), None, 0.0);
         assert_eq!(cell.worked_on, report.completed_with_warmup + 60);
+        let cell = super::cell(&step(), &report, 10 << 20, &Usage::default(), None, 0.0);
+        assert_eq!(cell.worked_on, report.completed_with_warmup + 30);
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub fn run(args: &IdleArgs) -> Result<ExitCode> {
     let default: &[Model] = match args.target {
         Family::Manifold => &[Model::Percore, Model::Event],
         Family::Apache2 => &[Model::Event],
-        Family::Nginx => &[Model::Loop],
+        Family::Nginx | Family::Peer => &[Model::Loop],
     };
     let mut rows = Vec::new();
     for &model in if args.mpm.is_empty() { default } else { &args.mpm } {
@@ -250,7 +250,7 @@ fn config(family: Family, model: Model, processes: usize, connections: usize) ->
     };
     match family {
         Family::Manifold | Family::Apache2 => format!("KeepAliveTimeout 1000\n{httpd}"),
-        Family::Nginx => "keepalive_timeout 1000s;\nsendfile on;\n".to_owned(),
+        Family::Nginx | Family::Peer => "keepalive_timeout 1000s;\nsendfile on;\n".to_owned(),
     }
 }
 

@@ -19,6 +19,8 @@ mod idle_test;
 mod interrupt;
 mod limits;
 mod output;
+mod peer;
+mod peers;
 mod plot;
 mod proc;
 mod progress;
@@ -42,7 +44,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 
-use crate::cli::{Cli, Do};
+use crate::cli::{BuiltIn, Cli, Do};
 
 /// `manifold lab`. `args` are those after the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -55,6 +57,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     match cli.command {
+        Do::Run(args) if args.experiment == Some(BuiltIn::Peers) => match peers::resolve(&args, clock_seed()) {
+            Ok(settings) => peers::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
+            Err(sentence) => fail(&sentence, 2),
+        },
         Do::Run(args) => match cli::resolve(&args, clock_seed()) {
             Ok(settings) => run::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
             Err(sentence) => fail(&sentence, 2),
@@ -63,6 +69,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Hold(args) => slow_test::hold::run(args),
+        Do::Report { results } if peers::is_one(&results) => match peers::report_again(&results) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("{error:#}"), 1),
+        },
         Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("{error:#}"), 1),

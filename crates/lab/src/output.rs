@@ -45,8 +45,13 @@ impl Output {
         if read.format != crate::results::FORMAT {
             bail!("{} has format {}, and this version reads {}", file.display(), read.format, crate::results::FORMAT);
         }
-        let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
-        Ok((Output { folder }, read))
+        Ok((Output::at(&file), read))
+    }
+
+    /// The folder of a file of an earlier run.
+    pub fn at(file: &Path) -> Output {
+        let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Output { folder: folder.to_owned() }
     }
 
     /// Where it is.
@@ -74,7 +79,11 @@ impl Output {
         self.file("report.html", &report::html(results).context("the report cannot be made")?)
     }
 
-    fn file(&self, name: &str, text: &str) -> Result<()> {
+    /// Writes one file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn file(&self, name: &str, text: &str) -> Result<()> {
         let file = self.folder.join(name);
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     }

@@ -39,6 +39,7 @@ impl Who {
             Family::Manifold => "manifold",
             Family::Apache2 => "apache2",
             Family::Nginx => "nginx",
+            Family::Peer => "peer",
         };
         format!("s m-{} f-{family}", self.model.name())
     }
@@ -53,7 +54,7 @@ impl Who {
         match self.family {
             Family::Manifold => format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"),
             Family::Apache2 => format!("<circle class=\"ring\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>"),
-            Family::Nginx => {
+            Family::Nginx | Family::Peer => {
                 format!("<rect class=\"dot\" x=\"{:.1}\" y=\"{:.1}\" width=\"5.4\" height=\"5.4\"/>", x - 2.7, y - 2.7)
             }
         }

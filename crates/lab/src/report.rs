@@ -377,6 +377,7 @@ fn title(results: &Results) -> String {
             Family::Manifold => "Manifold",
             Family::Apache2 => "apache2",
             Family::Nginx => "nginx",
+            Family::Peer => &target.label,
         };
         if !families.contains(&name) {
             families.push(name);

@@ -21,7 +21,7 @@ use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, FORMAT, Missing, PageInfo, Results, TargetInfo};
 use crate::sampler;
 use crate::server::{self, Server};
-use crate::target::{Installed, Target, Terms};
+use crate::target::{Installed, Limits, Target, Terms};
 use crate::{text, words};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
@@ -134,8 +134,16 @@ impl Run<'_> {
         for (found, port) in installed.iter().zip(ports) {
             let folder = self.out.folder().join("servers").join(found.target.name);
             let user = self.user.as_ref().map(|(user, group)| (user.as_str(), group.as_str()));
-            let terms = Terms { port, site: &site, folder: &folder, cores: &self.cores.server, user };
             let page = &self.settings.page;
+            let terms = Terms {
+                port,
+                site: &site,
+                folder: &folder,
+                cores: &self.cores.server,
+                user,
+                limits: &Limits::USUAL,
+                body_bytes: page.body.len(),
+            };
             let started = Server::start(found, &terms, &self.manifold)
                 .and_then(|mut server| server.wait_ready(page).map(|()| server));
             match started {
@@ -162,8 +170,10 @@ impl Run<'_> {
         let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
         let bench = Bench {
             manifold: &self.manifold,
-            experiment,
-            cores: &self.cores,
+            measured_s: experiment.measured_s,
+            generator: &self.cores.generator,
+            pin: !self.cores.shared(),
+            memory: true,
             path: &self.settings.page.path,
             bytes: self.settings.page.body.len() as u64,
             log: &log,

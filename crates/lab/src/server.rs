@@ -93,7 +93,10 @@ impl Server {
         let child = Command::new(helper)
             .args(["lab", "exec", "--cores", &cores::text(place.cores), "--"])
             .arg(&installed.program)
-            .args(installed.target.arguments(&config))
+            .args(installed.target.arguments(&config, text))
+            // Programs that keep things in their user's home keep them there instead.
+            .env("XDG_CONFIG_HOME", &folder)
+            .env("XDG_DATA_HOME", &folder)
             .stdin(Stdio::null())
             .stdout(console.try_clone()?)
             .stderr(console)
@@ -132,6 +135,24 @@ impl Server {
                 || began.elapsed() > READY_WITHIN
             {
                 bail!("{said}\n{}", self.last_words());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Waits until all its processes together have so many threads.
+    ///
+    /// # Errors
+    /// If it has fewer after that time, or has ended.
+    pub fn wait_threads(&mut self, least: u32, within: Duration) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let threads = sampler::tree(self.pid()).map_or(0, |pids| sampler::usage(&pids).threads);
+            if threads >= least {
+                return Ok(());
+            }
+            if !self.alive() || began.elapsed() > within {
+                bail!("it has {threads} threads instead of {least}\n{}", self.last_words());
             }
             std::thread::sleep(LOOK_AGAIN);
         }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cores::Cores;
 use crate::environment;
@@ -66,6 +66,11 @@ impl Stage {
         Ok(Stage { manifold, cores: all, user, folder, keep: keep.is_some() })
     }
 
+    /// User and group that servers become.
+    pub fn user(&self) -> Option<(&str, &str)> {
+        self.user.as_ref().map(|(user, group)| (user.as_str(), group.as_str()))
+    }
+
     /// Whose program `family` and `model` are, if it is installed.
     ///
     /// # Errors
@@ -114,6 +119,7 @@ impl Stage {
                 Ok(self.httpd_config(&folder, recipe, &own))
             }
             Family::Nginx => Ok(self.nginx_config(&folder, recipe)),
+            Family::Peer => bail!("the laboratory's tests know nothing of this server; lab run measures it"),
         }
     }
 

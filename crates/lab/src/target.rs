@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::cores;
+use crate::peer::{self, Peer, Program};
 
 /// What all servers are told alike.
 #[derive(Clone, Debug)]
@@ -28,6 +29,45 @@ pub struct Terms<'a> {
     pub cores: &'a [usize],
     /// User and group to run as; only root may and must change.
     pub user: Option<(&'a str, &'a str)>,
+    /// Sizes and the rules of keeping connections.
+    pub limits: &'a Limits,
+    /// Bytes of the one body a server that has no files answers with.
+    pub body_bytes: usize,
+}
+
+/// How large servers are and how they keep connections; the same for namesakes.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections that may wait to be accepted.
+    pub backlog: u32,
+    /// Seconds an idle connection is kept.
+    pub keep_alive_s: u32,
+    /// Requests on a connection; 0 for any number.
+    pub keep_alive_requests: u32,
+    /// prefork's processes.
+    pub prefork: u32,
+    /// worker's processes.
+    pub worker: u32,
+    /// event's processes.
+    pub event: u32,
+    /// Threads of each of worker's and event's processes.
+    pub threads: u32,
+    /// `AsyncRequestWorkerFactor`, where its default does not do.
+    pub event_factor: Option<u32>,
+}
+
+impl Limits {
+    /// Those of `lab run`: near the defaults of Apache's manual.
+    pub const USUAL: Limits = Limits {
+        backlog: 511,
+        keep_alive_s: 5,
+        keep_alive_requests: 100,
+        prefork: 256,
+        worker: 16,
+        event: 16,
+        threads: 25,
+        event_factor: None,
+    };
 }
 
 /// Whose program a target is.
@@ -40,6 +80,9 @@ pub enum Family {
     Apache2,
     /// nginx, as installed here.
     Nginx,
+    /// Another server ([`Target::peer`] says which): measured, but not known to the other tests.
+    #[value(skip)]
+    Peer,
 }
 
 impl Family {
@@ -49,6 +92,7 @@ impl Family {
             Family::Manifold => "manifold",
             Family::Apache2 => "apache2",
             Family::Nginx => "nginx",
+            Family::Peer => "peer",
         }
     }
 }
@@ -65,7 +109,7 @@ pub enum Model {
     Event,
     /// A ring a core.
     Percore,
-    /// nginx's own: one event loop a process.
+    /// nginx's and the other peers': one event loop a process.
     #[value(skip)]
     Loop,
 }
@@ -94,19 +138,42 @@ pub struct Target {
     pub family: Family,
     /// Which model.
     pub model: Model,
+    /// How it is found and run, of a [`Family::Peer`].
+    pub peer: Option<&'static Peer>,
 }
 
-/// Every target known, in the order of tables and legends.
-pub static TARGETS: [Target; 8] = [
-    Target { name: "prefork", label: "manifold prefork", family: Family::Manifold, model: Model::Prefork },
-    Target { name: "worker", label: "manifold worker", family: Family::Manifold, model: Model::Worker },
-    Target { name: "event", label: "manifold event", family: Family::Manifold, model: Model::Event },
-    Target { name: "percore", label: "manifold percore", family: Family::Manifold, model: Model::Percore },
-    Target { name: "apache2-prefork", label: "apache2 prefork", family: Family::Apache2, model: Model::Prefork },
-    Target { name: "apache2-worker", label: "apache2 worker", family: Family::Apache2, model: Model::Worker },
-    Target { name: "apache2-event", label: "apache2 event", family: Family::Apache2, model: Model::Event },
-    Target { name: "nginx", label: "nginx", family: Family::Nginx, model: Model::Loop },
+/// Every target known, in the order of tables and legends. `lab run` measures those of the three families unless told otherwise.
+pub static TARGETS: [Target; 13] = [
+    Target { name: "prefork", label: "manifold prefork", family: Family::Manifold, model: Model::Prefork, peer: None },
+    Target { name: "worker", label: "manifold worker", family: Family::Manifold, model: Model::Worker, peer: None },
+    Target { name: "event", label: "manifold event", family: Family::Manifold, model: Model::Event, peer: None },
+    Target { name: "percore", label: "manifold percore", family: Family::Manifold, model: Model::Percore, peer: None },
+    Target {
+        name: "apache2-prefork",
+        label: "apache2 prefork",
+        family: Family::Apache2,
+        model: Model::Prefork,
+        peer: None,
+    },
+    Target {
+        name: "apache2-worker",
+        label: "apache2 worker",
+        family: Family::Apache2,
+        model: Model::Worker,
+        peer: None,
+    },
+    Target { name: "apache2-event", label: "apache2 event", family: Family::Apache2, model: Model::Event, peer: None },
+    Target { name: "nginx", label: "nginx", family: Family::Nginx, model: Model::Loop, peer: None },
+    peer("h2o", "h2o", &peer::H2O),
+    peer("lighttpd", "lighttpd", &peer::LIGHTTPD),
+    peer("caddy", "caddy", &peer::CADDY),
+    peer("responder", "responder", &peer::RESPONDER),
+    peer("responder-sendfile", "responder, sendfile", &peer::RESPONDER_SENDFILE),
 ];
+
+const fn peer(name: &'static str, label: &'static str, peer: &'static Peer) -> Target {
+    Target { name, label, family: Family::Peer, model: Model::Loop, peer: Some(peer) }
+}
 
 /// A target that is there: the program to run and what it says of itself.
 #[derive(Clone, Debug)]
@@ -153,6 +220,15 @@ impl Target {
                 let version = first_line(&program, "-v", "nginx version: ")?;
                 (program, version)
             }
+            Family::Peer => match self.peer.and_then(|peer| peer.program) {
+                Some(Program { name, package, version }) => {
+                    let program = which(name)
+                        .ok_or_else(|| format!("{name} is not installed (Debian: apt install {package})"))?;
+                    let version = first_line(&program, version, "")?;
+                    (program, version)
+                }
+                None => (manifold.to_owned(), format!("Manifold {}", env!("CARGO_PKG_VERSION"))),
+            },
         };
         Ok(Installed { target: self, program, version })
     }
@@ -171,11 +247,14 @@ impl Target {
                 Ok(httpd_config(self, terms, &own))
             }
             Family::Nginx => Ok(nginx_config(terms)),
+            Family::Peer => {
+                self.peer.map(|peer| (peer.config)(terms)).ok_or_else(|| format!("{} is unknown", self.name))
+            }
         }
     }
 
-    /// The arguments that make it serve in the foreground by that configuration.
-    pub fn arguments(&self, config: &Path) -> Vec<OsString> {
+    /// The arguments that make it serve in the foreground by that configuration, a file with `text` in it.
+    pub fn arguments(&self, config: &Path, text: &str) -> Vec<OsString> {
         let folder = config.parent().unwrap_or(Path::new("/"));
         let config = || config.as_os_str().to_owned();
         match self.family {
@@ -185,6 +264,7 @@ impl Target {
             Family::Nginx => {
                 vec!["-p".into(), folder.into(), "-e".into(), folder.join("error.log").into(), "-c".into(), config()]
             }
+            Family::Peer => self.peer.map_or_else(Vec::new, |peer| (peer.arguments)(config().as_os_str(), text)),
         }
     }
 }
@@ -192,6 +272,7 @@ impl Target {
 /// The directives that manifold and Apache read alike.
 fn httpd_config(target: &Target, terms: &Terms<'_>, own: &str) -> String {
     let folder = terms.folder.display();
+    let limits = terms.limits;
     let mut text = format!(
         "# {}, as the laboratory measured it\n\
          ServerRoot \"{folder}\"\n\
@@ -201,33 +282,51 @@ fn httpd_config(target: &Target, terms: &Terms<'_>, own: &str) -> String {
          LogLevel warn\n\
          ServerName 127.0.0.1\n\
          Listen 127.0.0.1:{}\n\
-         ListenBacklog 511\n\
+         ListenBacklog {}\n\
          DocumentRoot \"{}\"\n\
          DirectoryIndex index.html\n\
          Timeout 60\n\
          KeepAlive On\n\
-         KeepAliveTimeout 5\n\
-         MaxKeepAliveRequests 100\n",
+         KeepAliveTimeout {}\n\
+         MaxKeepAliveRequests {}\n",
         target.label,
         terms.port,
+        limits.backlog,
         terms.site.display(),
+        limits.keep_alive_s,
+        limits.keep_alive_requests,
     );
     if let Some((user, group)) = terms.user {
         let _ = write!(text, "User {user}\nGroup {group}\n");
     }
-    text.push_str(match target.model {
-        // Full size from the start, and no spare one ever killed.
+    text.push_str(&sizes(target.model, limits));
+    text
+}
+
+/// Full size from the start, and no spare process ever killed.
+fn sizes(model: Model, limits: &Limits) -> String {
+    let processes = match model {
         Model::Prefork => {
-            "ServerLimit 256\nMaxRequestWorkers 256\nStartServers 256\nMinSpareServers 5\nMaxSpareServers 256\n\
-             MaxConnectionsPerChild 0\n"
+            let n = limits.prefork;
+            return format!(
+                "ServerLimit {n}\nMaxRequestWorkers {n}\nStartServers {n}\nMinSpareServers 5\nMaxSpareServers {n}\n\
+                 MaxConnectionsPerChild 0\n"
+            );
         }
-        Model::Worker | Model::Event => {
-            "ServerLimit 16\nThreadsPerChild 25\nMaxRequestWorkers 400\nStartServers 16\nMinSpareThreads 75\n\
-             MaxSpareThreads 400\nMaxConnectionsPerChild 0\n"
-        }
+        Model::Worker => limits.worker,
+        Model::Event => limits.event,
         // One process a core it may run on, which is what it does without a word.
-        Model::Percore | Model::Loop => "",
-    });
+        Model::Percore | Model::Loop => return String::new(),
+    };
+    let all = processes * limits.threads;
+    let mut text = format!(
+        "ServerLimit {processes}\nThreadsPerChild {}\nMaxRequestWorkers {all}\nStartServers {processes}\nMinSpareThreads 75\n\
+         MaxSpareThreads {all}\nMaxConnectionsPerChild 0\n",
+        limits.threads
+    );
+    if let Some(factor) = limits.event_factor.filter(|_| model == Model::Event) {
+        let _ = writeln!(text, "AsyncRequestWorkerFactor {factor}");
+    }
     text
 }
 
@@ -280,11 +379,11 @@ fn nginx_config(terms: &Terms<'_>) -> String {
          {types}\
          {temporary}    access_log off;\n\
          \x20   sendfile on;\n\
-         \x20   keepalive_timeout 5s;\n\
-         \x20   keepalive_requests 100;\n\
+         \x20   keepalive_timeout {keep}s;\n\
+         \x20   keepalive_requests {requests};\n\
          \x20   send_timeout 60s;\n\
          \x20   server {{\n\
-         \x20       listen 127.0.0.1:{port} backlog=511;\n\
+         \x20       listen 127.0.0.1:{port} backlog={backlog};\n\
          \x20       server_name 127.0.0.1;\n\
          \x20       root \"{site}\";\n\
          \x20       index index.html;\n\
@@ -292,6 +391,9 @@ fn nginx_config(terms: &Terms<'_>) -> String {
          }}\n",
         list = cores::text(terms.cores),
         workers = terms.cores.len().max(1),
+        keep = terms.limits.keep_alive_s,
+        requests = peer::or_any_number(terms.limits.keep_alive_requests),
+        backlog = terms.limits.backlog,
         port = terms.port,
         site = terms.site.display(),
     )
@@ -338,7 +440,8 @@ mod tests {
     }
 
     fn terms<'a>(user: Option<(&'a str, &'a str)>) -> Terms<'a> {
-        Terms { port: 4711, site: Path::new("/a site"), folder: Path::new("/run/one"), cores: &[0, 1], user }
+        let (site, folder) = (Path::new("/a site"), Path::new("/run/one"));
+        Terms { port: 4711, site, folder, cores: &[0, 1], user, limits: &Limits::USUAL, body_bytes: 44 }
     }
 
     /// The lines of a configuration that decide the model's size.
@@ -419,11 +522,11 @@ mod tests {
 
     #[test]
     fn arguments_run_in_the_foreground() {
-        let words = |name: &str| find(name).expect("known").arguments(Path::new("/c"));
+        let words = |name: &str| find(name).expect("known").arguments(Path::new("/c"), "");
         assert_eq!(words("percore"), ["httpd", "-f", "/c", "-D", "FOREGROUND"]);
         assert_eq!(words("apache2-event"), ["-f", "/c", "-D", "FOREGROUND"]);
         assert_eq!(
-            find("nginx").expect("known").arguments(Path::new("/run/n/c")),
+            find("nginx").expect("known").arguments(Path::new("/run/n/c"), ""),
             ["-p", "/run/n", "-e", "/run/n/error.log", "-c", "/run/n/c"]
         );
     }
@@ -431,8 +534,8 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let names: std::collections::BTreeSet<&str> = TARGETS.iter().flat_map(|t| [t.name, t.label]).collect();
-        // nginx is called the same in both.
-        assert_eq!(names.len(), 2 * TARGETS.len() - 1);
+        // nginx, h2o, lighttpd, caddy and the responder are called the same in both.
+        assert_eq!(names.len(), 2 * TARGETS.len() - 5);
     }
 
     #[test]

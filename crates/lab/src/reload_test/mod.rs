@@ -133,7 +133,7 @@ fn rounds(family: Family, asked: &[Model]) -> Result<Vec<Vec<Model>>, String> {
     let known: &[Model] = match family {
         Family::Manifold => &[Model::Prefork, Model::Worker, Model::Event, Model::Percore],
         Family::Apache2 => &[Model::Prefork, Model::Worker, Model::Event],
-        Family::Nginx => &[Model::Loop],
+        Family::Nginx | Family::Peer => &[Model::Loop],
     };
     if let Some(unknown) = asked.iter().find(|model| !known.contains(model)) {
         return Err(format!("--mpm {}: {} has no such model", unknown.name(), family.name()));
@@ -146,7 +146,7 @@ fn rounds(family: Family, asked: &[Model]) -> Result<Vec<Vec<Model>>, String> {
     }
     Ok(match family {
         Family::Manifold => vec![models],
-        Family::Apache2 | Family::Nginx => models.into_iter().map(|model| vec![model]).collect(),
+        Family::Apache2 | Family::Nginx | Family::Peer => models.into_iter().map(|model| vec![model]).collect(),
     })
 }
 
@@ -178,7 +178,7 @@ impl Test<'_> {
         let installed = self.stage.detect(args.target, walk[0]).map_err(anyhow::Error::msg)?;
         let name = match args.target {
             Family::Manifold => "manifold",
-            Family::Apache2 | Family::Nginx => installed.target.name,
+            Family::Apache2 | Family::Nginx | Family::Peer => installed.target.name,
         };
         let pages = Pages::new(walk.len());
         let ports = server::free_ports(2).context("no free port on 127.0.0.1")?;
@@ -272,7 +272,7 @@ impl Reloader<'_> {
         self.test.stage.write(self.name, CONFIG_FILE, self.config(generation)?.as_bytes())?;
         server.signal(match self.test.args.target {
             Family::Manifold | Family::Apache2 => Signal::SIGUSR1,
-            Family::Nginx => Signal::SIGHUP,
+            Family::Nginx | Family::Peer => Signal::SIGHUP,
         });
         Ok(())
     }

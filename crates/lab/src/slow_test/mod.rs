@@ -138,7 +138,7 @@ fn steps(args: &SlowArgs) -> Vec<Step> {
     let default: &[Model] = match args.target {
         Family::Manifold => &[Model::Event, Model::Percore],
         Family::Apache2 => &[Model::Prefork, Model::Worker, Model::Event],
-        Family::Nginx => &[Model::Loop],
+        Family::Nginx | Family::Peer => &[Model::Loop],
     };
     let numbers: &[u32] = match (&args.clients[..], args.quick) {
         ([], true) => &[200],
@@ -164,7 +164,7 @@ fn notes(family: Family) -> &'static [&'static str] {
             "apache2 has mod_reqtimeout with Debian's values (header=20-40,minrate=500 body=20,minrate=500): a slow client is \
              dropped after 20 s at the earliest, which is longer than a row takes.",
         ],
-        Family::Nginx => {
+        Family::Nginx | Family::Peer => {
             &["nginx has worker_connections 16384 instead of its default 512, which would refuse the most."]
         }
     }
@@ -302,7 +302,7 @@ pub fn lines(family: Family, kind: Kind) -> String {
             "KeepAliveTimeout 300\nEnableSendfile {sendfile}\n\
              RequestReadTimeout header=20-40,minrate=500\nRequestReadTimeout body=20,minrate=500\n"
         ),
-        Family::Nginx => format!("keepalive_timeout 300s;\nsendfile {sendfile};\n"),
+        Family::Nginx | Family::Peer => format!("keepalive_timeout 300s;\nsendfile {sendfile};\n"),
     }
 }
 

@@ -1,0 +1,152 @@
+//! The view of a run of `peers` as text for the terminal, as Markdown, and as one HTML file.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use askama::Template;
+
+use super::claims::{Judgement, Verdict};
+use super::view::{Table, View};
+use crate::table;
+
+/// The lines between which [`put`] writes.
+const BEGIN: &str = "<!-- begin peers -->";
+const END: &str = "<!-- end peers -->";
+
+/// What is told at the end of the run: the verdicts, what the CPU time was, and the memory.
+pub fn terminal(view: &View) -> String {
+    let mut text = format!("{}\n\n", view.headline);
+    let rows: Vec<Vec<String>> = view.claims.iter().flat_map(|claims| claims.rows.iter().map(claim_row)).collect();
+    let lines = table::lines(&["verdict", "measured", "claim"], &rows);
+    let mut lines = lines.lines().skip(1);
+    for claims in &view.claims {
+        let _ = writeln!(text, "{}:", claims.about);
+        for line in lines.by_ref().take(claims.rows.len()) {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    for shown in view
+        .tables
+        .iter()
+        .filter(|table| table.title.starts_with("CPU a request, µs") || table.title.starts_with("Memory"))
+    {
+        let head: Vec<&str> = shown.head.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<String>> =
+            shown.rows.iter().map(|row| row.iter().map(|cell| cell.0.clone()).collect()).collect();
+        let _ = write!(text, "\n{}\n{}", shown.title, table::lines(&head, &rows));
+    }
+    text.push('\n');
+    for limit in &view.limits {
+        let _ = writeln!(text, "- {limit}");
+    }
+    text
+}
+
+fn claim_row(judgement: &Judgement) -> Vec<String> {
+    vec![judgement.verdict.text().to_owned(), judgement.figure(), judgement.claim.clone()]
+}
+
+/// Everything but the plots, for a page of documentation.
+pub fn markdown(view: &View) -> String {
+    let mut text = format!("{}\n\n", view.headline);
+    for limit in &view.limits {
+        let _ = writeln!(text, "- {limit}");
+    }
+    let facts: Vec<String> = view.facts.iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
+    let _ = write!(text, "\n{}.\n\nRepeat it with `{}`.\n", facts.join(". "), view.command);
+    text.push_str("\n### Claims\n");
+    for claims in &view.claims {
+        let _ = write!(text, "\n{}:\n\n| Verdict | Measured | Claim |\n|---|---|---|\n", claims.about);
+        for judgement in &claims.rows {
+            let mut row = claim_row(judgement);
+            if judgement.verdict == Verdict::Missed {
+                row[0] = format!("**{}**", row[0]);
+            }
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+        }
+    }
+    for table in &view.tables {
+        markdown_table(&mut text, table);
+    }
+    text
+}
+
+fn markdown_table(text: &mut String, table: &Table) {
+    let _ = write!(text, "\n### {}\n\n{}\n\n", table.title, table.remark);
+    let _ = writeln!(text, "| {} |", table.head.join(" | "));
+    let _ = writeln!(text, "|---{}|", "|---:".repeat(table.head.len().saturating_sub(1)));
+    for row in &table.rows {
+        let cells: Vec<&str> = row.iter().map(|cell| cell.0.as_str()).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+}
+
+/// Writes Markdown into a file: between the lines that mark its place there, or as the whole of a new file.
+///
+/// # Errors
+/// If the file is there without such lines, or cannot be written.
+pub fn put(file: &Path, markdown: &str) -> Result<()> {
+    let text = match fs::read_to_string(file) {
+        Ok(old) => between(&old, markdown).with_context(|| format!("--markdown {}", file.display()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => markdown.to_owned(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn between(old: &str, markdown: &str) -> Result<String> {
+    let places = old.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let Some((before, after)) = places else {
+        bail!("the file is there and has no lines {BEGIN} and {END} to write between");
+    };
+    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", markdown.trim_end()))
+}
+
+/// The report as one file that needs nothing else.
+///
+/// # Errors
+/// If the template fails, which no content makes it do.
+pub fn html(view: &View) -> Result<String, askama::Error> {
+    Page { view }.render()
+}
+
+#[derive(Template)]
+#[template(path = "peers.html")]
+struct Page<'v> {
+    view: &'v View,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn every_form_tells_the_same() {
+        let view = View::of(&fixture::peers());
+        let claim = "manifold percore at most 0.55 of nginx, c = 100";
+        let html = html(&view).expect("the template renders");
+        for (form, text) in [("terminal", terminal(&view)), ("markdown", markdown(&view)), ("html", html.clone())] {
+            for part in [view.headline.as_str(), claim, "0.50 [0.50 to 0.50]", "apache2 prefork", "saturated"] {
+                assert!(text.contains(part), "no {part:?} in {form}:\n{text}");
+            }
+        }
+        assert!(html.matches("<svg").count() == 10 && !html.contains("http://") && !html.contains("https://"));
+        let markdown = markdown(&view);
+        let tables: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
+        let columns = |line: &str| line.matches('|').count();
+        assert!(tables.len() > 60 && tables.iter().all(|line| columns(line) >= 4), "{markdown}");
+    }
+
+    #[test]
+    fn a_page_keeps_what_is_around() {
+        let old = format!("# Title\n\n{BEGIN}\nold\n{END}\n\nmore\n");
+        let new = between(&old, "new\n").expect("it has the lines");
+        assert_eq!(new, format!("# Title\n\n{BEGIN}\n\nnew\n\n{END}\n\nmore\n"));
+        assert_eq!(between(&new, "new\n").expect("again"), new);
+        let said = between("# Title\n", "new").expect_err("no place").to_string();
+        assert!(said.contains(BEGIN) && said.contains(END), "{said}");
+    }
+}
