@@ -34,6 +34,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "siege", why: "a real client" },
     Package { name: "strace", why: "system calls a request" },
     Package { name: "systemd", why: "systemd-analyze checks the unit files" },
+    Package { name: "util-linux", why: "taskset, for counts on one core" },
     Package { name: "valgrind", why: "instruction counts" },
     Package { name: "wrk", why: "a real client" },
 ];

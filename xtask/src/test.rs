@@ -30,7 +30,7 @@ const STEPS: &[Step] = &[
         run: || docs::main(&["--check".to_string()]),
     },
     Step { name: "e2e", about: "real clients, real servers, real signals", run: e2e },
-    Step { name: "bench", about: "instruction counts", run: || bench::main(&[]) },
+    Step { name: "bench", about: "instructions, system calls and allocations a request", run: || bench::main(&[]) },
     Step { name: "fuzz", about: "each fuzz target for some seconds", run: || fuzz::main(&[]) },
 ];
 
