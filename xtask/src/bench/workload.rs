@@ -98,11 +98,25 @@ pub const WORKLOADS: &[Workload] = &[
         ..PAGE
     },
     Workload { name: "index", path: "/", ..PAGE },
+    Workload { name: "not-modified", fields: UNCHANGED, status: 304, body: 0, ..PAGE },
+    Workload { name: "range", fields: "Range: bytes=6-17\r\n", status: 206, body: 12, ..PAGE },
+    Workload {
+        name: "range-of-136-kb",
+        path: Site::MEDIUM,
+        fields: "Range: bytes=65536-131071\r\n",
+        status: 206,
+        body: 65536,
+        requests: 200,
+        ..PAGE
+    },
     Workload { name: "not-found", path: "/missing.html", status: 404, body: NOT_FOUND_LEN, ..PAGE },
 ];
 
 /// The length of the error page.
-const NOT_FOUND_LEN: usize = 151;
+const NOT_FOUND_LEN: usize = 236;
+
+/// As a browser asks for a page that it has; its files are all of this time.
+const UNCHANGED: &str = "If-Modified-Since: Sun, 09 Sep 2001 01:46:40 GMT\r\n";
 
 /// No answer takes as long, even of a server that valgrind slows down on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -210,6 +224,7 @@ fn receive(socket: &mut TcpStream, buffer: &mut [u8], expected: Option<(u16, usi
 
 fn length(head: &str) -> Option<usize> {
     if head.starts_with("HTTP/1.1 304 ") {
+        // It has no body, whatever length it tells.
         return Some(0);
     }
     head.lines().find_map(|line| line.strip_prefix("Content-Length: "))?.parse().ok()
