@@ -26,7 +26,7 @@ pub fn extended(rounds: u64) -> Result<u64> {
 fn requests(extended: bool, rounds: u64) -> Result<u64> {
     let (board, draining) = (Scoreboard::new(1, 1)?, AtomicBool::new(false));
     let telling = Telling { extended, tail: false };
-    let host = ThreadHost { worker: board.worker(0, 0), server: board.server(0), draining: &draining, telling };
+    let host = ThreadHost::at(board.worker(0, 0), board.server(0), &draining, telling);
     let host: &dyn Host = &host;
     let mut conn = Conn::new(SocketAddr::from(([127, 0, 0, 1], 54_321)));
     let mut request = Pooled::take(conn.peer, host.turn());

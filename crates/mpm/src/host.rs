@@ -36,8 +36,17 @@ impl<'a> ThreadHost<'a> {
     pub fn new(child: &Child<'a>, thread: usize, draining: &'a AtomicBool) -> ThreadHost<'a> {
         let worker = child.worker(thread);
         worker.set_tid(gettid().as_raw());
-        let telling = Telling::of(&child.generation.site);
-        ThreadHost { worker, server: child.server(), draining, telling, job: None }
+        ThreadHost::at(worker, child.server(), draining, Telling::of(&child.generation.site))
+    }
+
+    /// The host of a thread with these places.
+    pub fn at(
+        worker: WorkerSlot<'a>,
+        server: ServerSlot<'a>,
+        draining: &'a AtomicBool,
+        telling: Telling,
+    ) -> ThreadHost<'a> {
+        ThreadHost { worker, server, draining, telling, job: None }
     }
 
     /// The same for a thread that must not wait for a disk. Whoever polls a future of it has to see to
