@@ -178,6 +178,10 @@ fn unsafe_mode_has_the_same_limits() {
     bad(b"GET / HTTP/1.0\nA:34567890", HeadError::FieldTooLong);
     bad(b"GET / HTTP/1.0\nA:345\n 789\n", HeadError::FieldTooLong);
     bad(b"GET / HTTP/1.0\nA:\nB:\nC:\n", HeadError::TooManyFields);
+    let folded = [&b"GET / HTTP/1.0\nA:"[..], &b"\n \t \t".repeat(20)].concat();
+    bad(&folded, HeadError::HeadTooLarge);
+    let many = [&b"\n\n\nGET / HTTP/1.0\nA: 3\nB: 4\n"[..], &[b';'; 100]].concat();
+    bad(&many, HeadError::FieldTooLong);
 }
 
 proptest! {

@@ -13,6 +13,8 @@ impl Head {
     /// As the strict parser's, on the same terms.
     #[cold]
     pub(super) fn advance_unsafe(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        // Folded lines take more bytes than the value that comes of them, so that the single limits do not bound a head.
+        let bytes = &bytes[..bytes.len().min(limits.head_max())];
         if self.progress == Progress::RequestLine {
             if !self.skip_blank_lines(bytes)? {
                 return Ok(None);
