@@ -10,25 +10,17 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use e2e::server::{Server, free_port};
-use e2e::site::{PAGE, write};
-use e2e::{Scratch, binary};
+use e2e::site::PAGE;
+use e2e::{Scratch, binary, peer};
 
 /// The original program.
 const ORIGINAL: &str = "/usr/bin/ab";
-/// Programs this test compares with; `cargo xtask setup` installs them.
-const NEEDED: [&str; 3] = [ORIGINAL, "/usr/sbin/nginx", "/usr/sbin/apache2"];
 /// Lines of the report that are made of times alone, or that appear only with certain times.
 const TIMED_WORDS: [&str; 4] = ["ERROR:", "deviation apart.", "WARNING: The median", "These results are probably"];
 
-/// Whether the comparison can be made. On a developer's machine without the programs it is left out, in CI it is not.
+/// Whether the comparison can be made.
 fn comparable() -> bool {
-    let missing: Vec<_> = NEEDED.iter().filter(|path| !std::path::Path::new(path).exists()).collect();
-    if missing.is_empty() {
-        return true;
-    }
-    assert!(std::env::var_os("CI").is_none(), "{missing:?} not installed; run `cargo xtask setup`");
-    eprintln!("left out, since {missing:?} is not installed; `cargo xtask setup` installs it");
-    false
+    peer::are_installed(&[ORIGINAL]) && peer::servers_are_installed()
 }
 
 #[derive(Clone, Copy)]
@@ -83,47 +75,12 @@ fn report(output: &Output) -> Vec<String> {
 }
 
 fn start_nginx() -> Server {
-    let dir = Scratch::new().unwrap();
-    let port = free_port().unwrap();
-    write(&dir.path("htdocs")).unwrap();
-    let root = dir.path("").display().to_string();
-    let paths: String =
-        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|n| format!("{n}_temp_path {root}{n};")).concat();
-    let configuration = format!(
-        "daemon off; master_process off; pid {root}pid; error_log {root}error.log;\n\
-         events {{ worker_connections 1024; }}\n\
-         http {{ access_log off; keepalive_requests 1000000; {paths}\n\
-         server {{ listen 127.0.0.1:{port}; root {root}htdocs; location /accept {{ return 200 \"ok\\n\"; }} }} }}\n"
-    );
-    fs::write(dir.path("nginx.conf"), configuration).unwrap();
-    Server::run(dir, port, |dir| {
-        let mut command = Command::new("/usr/sbin/nginx");
-        command.arg("-c").arg(dir.path("nginx.conf"));
-        command
-    })
-    .unwrap()
+    peer::nginx("location /accept { return 200 \"ok\\n\"; }").unwrap()
 }
 
 /// Apache, closing a connection after so many requests (0: never).
 fn start_apache(requests_a_connection: u32) -> Server {
-    let dir = Scratch::new().unwrap();
-    let port = free_port().unwrap();
-    write(&dir.path("htdocs")).unwrap();
-    let root = dir.path("").display().to_string();
-    let modules = "/usr/lib/apache2/modules";
-    let identity = if nix::unistd::geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
-    let configuration = format!(
-        "ServerRoot {root}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {root}pid\nErrorLog {root}error.log\n\
-         LoadModule mpm_event_module {modules}/mod_mpm_event.so\nLoadModule authz_core_module {modules}/mod_authz_core.so\n\
-         DocumentRoot {root}htdocs\nMaxKeepAliveRequests {requests_a_connection}\n{identity}"
-    );
-    fs::write(dir.path("apache.conf"), configuration).unwrap();
-    Server::run(dir, port, |dir| {
-        let mut command = Command::new("/usr/sbin/apache2");
-        command.args(["-D", "FOREGROUND", "-f"]).arg(dir.path("apache.conf"));
-        command
-    })
-    .unwrap()
+    peer::apache(&format!("MaxKeepAliveRequests {requests_a_connection}")).unwrap()
 }
 
 fn check_report(server: &Server, line: &str, path: &str) {
