@@ -1,15 +1,17 @@
-//! `cargo xtask fuzz`: runs the targets of fuzz/ for a while each. How they are instrumented is said in that folder's
+//! `cargo xtask fuzz`: runs the targets of fuzz/ for a while each, one a core at a time. How they are instrumented is said in that folder's
 //! own .cargo/config.toml, which cargo reads when it runs there.
 
 use std::fs;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use crate::run::{Run, root, target_dir};
 
-/// Seconds a target runs when nothing else is said: enough to replay the seeds and to mutate each a little.
-const SECONDS: u32 = 10;
+/// Seconds a target runs when nothing else is said, as in continuous integration.
+const SECONDS: u32 = 60;
 
 /// One input must be done with after this many seconds.
 const INPUT_SECONDS_MAX: u32 = 5;
@@ -37,10 +39,27 @@ pub fn main(arguments: &[String]) -> Result<()> {
     let host = host()?;
     let build = Run::cargo("build --quiet --release --locked").current_dir(&root().join("fuzz"));
     build.env("CARGO_TARGET_DIR", &folder).show()?;
-    for target in &targets {
-        fuzz(target, &format!("{folder}/{host}/release/{target}"), seconds)?;
-    }
-    Ok(())
+    fuzz_all(&targets, &format!("{folder}/{host}/release"), seconds)
+}
+
+/// Runs targets, as many at a time as there are cores. Each runs, whatever another found; the first finding is the error.
+fn fuzz_all(targets: &[String], programs: &str, seconds: u32) -> Result<()> {
+    let lanes = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let mut outcome = Ok(());
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = fuzz(target, &format!("{programs}/{target}"), seconds);
+            outcome = outcome.and(found);
+        }
+        outcome
+    };
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        lanes
+            .into_iter()
+            .try_for_each(|lane| lane.join().unwrap_or_else(|_| Err(anyhow!("a lane of targets panicked"))))
+    })
 }
 
 fn fuzz(target: &str, program: &str, seconds: u32) -> Result<()> {

@@ -28,7 +28,7 @@ const TASKS: &[Task] = &[
     Task { name: "test", about: "THE test command: every check of this repository, in order", run: test::main },
     Task { name: "tidy", about: "the house rules that neither rustc nor clippy checks", run: tidy::main },
     Task { name: "bench", about: "instructions and system calls against the kept baseline", run: bench::main },
-    Task { name: "fuzz", about: "each fuzz target for some seconds", run: fuzz::main },
+    Task { name: "fuzz", about: "each fuzz target for a minute", run: fuzz::main },
     Task { name: "docs", about: "write the generated pages of docs/", run: docs::main },
     Task { name: without_ring::NAME, about: "run a program for which io_uring is refused", run: without_ring::main },
 ];
