@@ -156,6 +156,30 @@ const REFUSED: &[&str] = &[
     "User nonexistent-user",
     "Group nonexistent-group",
     "ServerTokens loud",
+    "ServerName a:99999",
+    "ServerName a:0",
+    "ServerName a:x",
+    "ServerSignature loud",
+    "TraceEnable loud",
+    "MaxRanges loud",
+    "MaxRanges 0",
+    "MaxRanges -1",
+    "MaxRangeOverlaps 0",
+    "MaxRangeReversals -3",
+    "AllowEncodedSlashes loud",
+    "MergeSlashes loud",
+    "HttpProtocolOptions loud",
+    "HttpProtocolOptions Strict Unsafe",
+    "HttpProtocolOptions Strict\nHttpProtocolOptions LenientMethods Unsafe",
+    "HttpProtocolOptions Allow0.9 Require1.0",
+    "HttpProtocolOptions RegisteredMethods LenientMethods",
+];
+
+/// Directives of HTTP that are taken.
+const TAKEN: &[&str] = &[
+    "ServerName http://a:80\nServerAdmin x\nServerSignature EMAIL\nTraceEnable EXTENDED\nMaxRanges UNLIMITED\nMaxRangeOverlaps none",
+    "ServerName a.example:8080\nMaxRanges 5\nMaxRangeReversals default\nAddDefaultCharset On\nAddDefaultCharset utf-8\nMergeSlashes off",
+    "HttpProtocolOptions unsafe registeredmethods require1.0\nHttpProtocolOptions Unsafe\nAllowEncodedSlashes NODECODE",
 ];
 
 /// Directives of modules, which real Apache loads from the folder of its modules, good and bad.
@@ -214,7 +238,7 @@ fn apache_and_manifold_judge_alike() {
     for mpm in ["prefork", "worker", "event"] {
         cases.extend(CORRECTED.iter().chain(CORRECTED_THREADS).map(|directives| (mpm, *directives)));
     }
-    cases.extend(GRAMMAR.iter().chain(REFUSED).map(|directives| ("event", *directives)));
+    cases.extend(GRAMMAR.iter().chain(REFUSED).chain(TAKEN).map(|directives| ("event", *directives)));
     let of_modules: Vec<String> = OF_MODULES
         .iter()
         .flat_map(|(load, all)| all.iter().map(move |directives| format!("{load}\n{directives}")))

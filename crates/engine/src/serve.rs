@@ -210,11 +210,11 @@ async fn read_body(
             request.body.extend_from_slice(&io.received()[step.payload]);
         }
         io.consume(step.consumed);
-        if step.done {
-            return Ok(None);
-        }
         if discarded > limit {
             return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
+        }
+        if step.done {
+            return Ok(None);
         }
         if step.consumed == 0 {
             let now = host.turn().now;

@@ -248,7 +248,7 @@ fn a_trace_comes_back_without_what_is_secret() {
     let fields = "200 OK|Content-Length: 36|Content-Type: message/http|";
     assert_eq!(answer_to(&site(), input), format!("{fields}{echo}"));
     let off = Site { trace: Trace::Off, ..site() };
-    let refused = "405 Method Not Allowed|Allow: OPTIONS,HEAD,GET,POST|Content-Length: 262|";
+    let refused = "405 Method Not Allowed|Allow: GET,POST,OPTIONS,HEAD|Content-Length: 262|";
     assert!(answer_to(&off, input).starts_with(refused));
     let extended = Site { trace: Trace::Extended, limit_request_body: 1 << 30, ..site() };
     let input = "TRACE /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: t\r\n\r\n";

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use manifold_config::{ArgShape, Call, Contexts, Diagnostic, Directive};
 use manifold_engine::site::{ServerName, Signature, Site, Trace};
-use manifold_http::{Boundary, RangeLimits};
+use manifold_http::{Boundary, EncodedSlashes, Methods, PathOptions, ProtocolOptions, RangeLimits, Strictness};
 use nix::sys::utsname::uname;
 
 /// What the configuration says of it; what it does not say is Apache's default, but for a name of the machine.
@@ -15,6 +15,11 @@ pub(crate) struct RawHttp {
     signature: Signature,
     trace: Trace,
     ranges: RangeLimits,
+    paths: PathOptions,
+    /// Each word of `HttpProtocolOptions` that was written; it may not be taken back.
+    strictness: Option<Strictness>,
+    methods: Option<Methods>,
+    allow_http09: Option<bool>,
     /// `AddDefaultCharset`.
     pub charset: Option<String>,
 }
@@ -27,6 +32,10 @@ impl Default for RawHttp {
             signature: Signature::Off,
             trace: Trace::On,
             ranges: RangeLimits::default(),
+            paths: PathOptions::default(),
+            strictness: None,
+            methods: None,
+            allow_http09: None,
             charset: None,
         }
     }
@@ -51,6 +60,13 @@ impl RawHttp {
         site.signature = self.signature;
         site.trace = self.trace;
         site.ranges = self.ranges;
+        site.paths = self.paths;
+        let default = ProtocolOptions::default();
+        site.limits.protocol = ProtocolOptions {
+            strictness: self.strictness.unwrap_or(default.strictness),
+            methods: self.methods.unwrap_or(default.methods),
+            allow_http09: self.allow_http09.unwrap_or(default.allow_http09),
+        };
         // The standard library seeds its hashers at random.
         site.boundary = Boundary::new(RandomState::new().build_hasher().finish());
     }
@@ -130,6 +146,36 @@ pub(crate) static ROWS: &[Row] = &[
             Ok(())
         },
     ),
+    Directive {
+        args: ArgShape::Iterate,
+        ..core(
+            "HttpProtocolOptions",
+            "Strict LenientMethods Allow0.9",
+            "'Allow0.9' or 'Require1.0'; 'RegisteredMethods' or 'LenientMethods'; 'Unsafe' or 'Strict': how requests are read.",
+            protocol_options,
+        )
+    },
+    core(
+        "AllowEncodedSlashes",
+        "Off",
+        "What becomes of %2F in a path: Off answers 404, On makes a slash of it, NoDecode leaves it as it is.",
+        |http, call| {
+            http.paths.encoded_slashes = match call.text(0).to_ascii_lowercase().as_str() {
+                "on" => EncodedSlashes::Decode,
+                "off" => EncodedSlashes::Refuse,
+                "nodecode" => EncodedSlashes::Keep,
+                _ => return Err(call.error_at(0, "AllowEncodedSlashes must be On, Off, or NoDecode")),
+            };
+            Ok(())
+        },
+    ),
+    Directive {
+        args: ArgShape::Flag,
+        ..core("MergeSlashes", "On", "Whether several slashes in a row in a path count as one.", |http, call| {
+            http.paths.merge_slashes = call.flag(0)?;
+            Ok(())
+        })
+    },
     core(
         "AddDefaultCharset",
         "Off",
@@ -148,6 +194,41 @@ pub(crate) static ROWS: &[Row] = &[
         },
     ),
 ];
+
+/// Takes the words of `HttpProtocolOptions`. Of two that exclude each other the second is an error, wherever it stands.
+fn protocol_options(http: &mut RawHttp, call: &Call<'_>) -> Result<(), Diagnostic> {
+    for (index, word) in call.args.iter().enumerate() {
+        let word = word.value.to_ascii_lowercase();
+        let excluded = match word.as_str() {
+            "strict" => choose(&mut http.strictness, Strictness::Strict, "Strict' and 'Unsafe"),
+            "unsafe" => choose(&mut http.strictness, Strictness::Unsafe, "Strict' and 'Unsafe"),
+            "registeredmethods" => {
+                choose(&mut http.methods, Methods::Registered, "RegisteredMethods' and 'LenientMethods")
+            }
+            "lenientmethods" => choose(&mut http.methods, Methods::Lenient, "RegisteredMethods' and 'LenientMethods"),
+            "require1.0" => choose(&mut http.allow_http09, false, "Allow0.9' and 'Require1.0"),
+            "allow0.9" => choose(&mut http.allow_http09, true, "Allow0.9' and 'Require1.0"),
+            _ => {
+                let message = "HttpProtocolOptions accepts 'Unsafe' or 'Strict' (default), 'RegisteredMethods' or \
+                               'LenientMethods' (default), and 'Require1.0' or 'Allow0.9' (default)";
+                return Err(call.error_at(index, message));
+            }
+        };
+        if let Some(pair) = excluded {
+            return Err(call.error_at(index, format!("HttpProtocolOptions '{pair}' are mutually exclusive")));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a choice; where the opposite was chosen before, gives the names of the two.
+fn choose<T: PartialEq>(place: &mut Option<T>, choice: T, pair: &'static str) -> Option<&'static str> {
+    if place.as_ref().is_some_and(|before| *before != choice) {
+        return Some(pair);
+    }
+    *place = Some(choice);
+    None
+}
 
 /// `[scheme://]host[:port]`.
 fn server_name(call: &Call<'_>) -> Result<ServerName, Diagnostic> {

@@ -8,8 +8,8 @@ use manifold_engine::site::ServerName;
 use manifold_http::{Method, Status};
 
 use crate::authz_core;
-use crate::core::look_up;
-use crate::file_cache::FileCache;
+use crate::core::status_of;
+use crate::file_cache::{FileCache, Wait};
 use crate::location::Locations;
 
 /// The module's settings, and what it works with.
@@ -41,24 +41,23 @@ fn fixup_dir(Directories { index, server, files, locations }: &Directories, requ
     for name in index {
         request.filename.truncate(directory);
         request.filename.extend_from_slice(name.as_bytes());
-        match look_up(files, request) {
+        match files.look_up(&request.filename, request.turn, Wait::Allowed) {
             Ok(found @ Found::File(_)) => {
                 request.found = found;
                 return settle(locations, name, request);
             }
             Ok(_) => {}
-            Err(outcome) => {
-                // Whoever comes back here begins with the directory.
-                request.filename.truncate(directory);
-                return outcome;
-            }
+            Err(error) if status_of(&error) == Status::NOT_FOUND => {}
+            Err(error) => return Outcome::Respond(status_of(&error)),
         }
     }
     request.filename.truncate(directory);
-    match look_up(files, request) {
-        Ok(Found::Nothing) => return Outcome::Respond(Status::NOT_FOUND),
-        Ok(_) => {}
-        Err(outcome) => return outcome,
+    if let Err(error) = files.look_up(&request.filename, request.turn, Wait::Allowed) {
+        request.found = Found::Nothing;
+        return match status_of(&error) {
+            Status::NOT_FOUND => Outcome::Declined,
+            status => Outcome::Respond(status),
+        };
     }
     if !matches!(request.method(), Method::Get | Method::Head) {
         return Outcome::Declined;
@@ -99,7 +98,7 @@ fn redirect_to_slash(server: &ServerName, request: &mut Request) -> Outcome {
 
 /// Writes a decoded path as it must stand in a URL (RFC 3986 section 3.3).
 fn escape_path(out: &mut Vec<u8>, path: &[u8]) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    const HEX: &[u8; 16] = b"0123456789abcdef";
     for &byte in path {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => out.push(byte),
@@ -117,6 +116,6 @@ mod tests {
     fn a_location_cannot_be_split_by_what_a_path_decodes_to() {
         let mut out = Vec::new();
         escape_path(&mut out, b"/a b\r\n?#%\xff/c;d");
-        assert_eq!(out, b"/a%20b%0D%0A%3F%23%25%FF/c;d");
+        assert_eq!(out, b"/a%20b%0d%0a%3f%23%25%ff/c;d");
     }
 }
