@@ -76,6 +76,7 @@ pub fn defaults() -> Group {
     cases.extend(heads());
     cases.extend(bodies());
     cases.extend(connections());
+    cases.extend(browsers());
     Group { directives: "", cases }
 }
 
@@ -496,6 +497,52 @@ fn connections() -> Vec<Case> {
         Case::new(one.repeat(20)),
         Case::new([one, "GET /long.bin HTTP/1.1\r\nHost: h\r\n\r\n", one].concat()),
     ]
+}
+
+/// What browsers send.
+fn browsers() -> Vec<Case> {
+    const CHROMIUM: &[&str] = &[
+        "Connection: keep-alive",
+        "Cache-Control: max-age=0",
+        "sec-ch-ua: \"Chromium\";v=\"142\", \"Not_A Brand\";v=\"99\"",
+        "sec-ch-ua-mobile: ?0",
+        "sec-ch-ua-platform: \"Linux\"",
+        "Upgrade-Insecure-Requests: 1",
+        "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+        "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+        "Sec-Fetch-Site: none",
+        "Sec-Fetch-Mode: navigate",
+        "Sec-Fetch-User: ?1",
+        "Sec-Fetch-Dest: document",
+        "Accept-Encoding: gzip, deflate, br, zstd",
+        "Accept-Language: en-US,en;q=0.9",
+        "Cookie: a=b; c=\"d e\"",
+    ];
+    const FIREFOX: &[&str] = &[
+        "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+        "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+        "Accept-Language: en-US,en;q=0.5",
+        "Accept-Encoding: gzip, deflate, br, zstd",
+        "Connection: keep-alive",
+        "Upgrade-Insecure-Requests: 1",
+        "Priority: u=0, i",
+        "Pragma: no-cache",
+        "Cache-Control: no-cache",
+    ];
+    let revalidation = [format!("If-None-Match: {TAG}"), format!("If-Modified-Since: {MODIFIED}")];
+    let revalidation = [revalidation[0].as_str(), revalidation[1].as_str()];
+    let resumed = ["Accept-Encoding: identity;q=1, *;q=0", "Range: bytes=131072-", "If-Range: \"30d40-38d7ea4c68000\""];
+    let mut cases = Vec::new();
+    for browser in [CHROMIUM, FIREFOX] {
+        cases.push(get("/page.html", browser));
+        cases.push(get("/", browser));
+        cases.push(get("/dir", browser));
+        cases.push(get("/favicon.ico", browser));
+        cases.push(get("/letters.txt", &[browser, &revalidation].concat()));
+        cases.push(get("/long.bin", &[browser, &["Range: bytes=0-"]].concat()));
+        cases.push(get("/long.bin", &[browser, &resumed].concat()));
+    }
+    cases
 }
 
 /// What directives change.

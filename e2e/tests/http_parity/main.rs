@@ -10,29 +10,14 @@ mod difference;
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
-use e2e::Scratch;
-use e2e::server::{Mpm, Server, configured, foreground, free_port};
+use e2e::server::{Mpm, Server, configured, foreground};
+use e2e::{Scratch, peer};
 
 use crate::answer::{Answer, ask};
 use crate::cases::{Case, Group};
-
-/// The original program, and where its modules are.
-const APACHE: &str = "/usr/sbin/apache2";
-const MODULES: &str = "/usr/lib/apache2/modules";
-
-/// Whether the comparison can be made. On a developer's machine without Apache it is left out, in CI it is not.
-fn comparable() -> bool {
-    if Path::new(APACHE).exists() {
-        return true;
-    }
-    assert!(std::env::var_os("CI").is_none(), "{APACHE} is not installed; run `cargo xtask setup`");
-    eprintln!("left out, since {APACHE} is not installed; `cargo xtask setup` installs it");
-    false
-}
 
 /// The files that both serve. All are as old as the test site, so that tags and dates are the same in every run.
 struct Site {
@@ -83,27 +68,10 @@ impl Site {
     }
 
     fn apache(&self, more: &str) -> Server {
-        let port = free_port().unwrap();
-        let dir = Scratch::new().unwrap();
-        let root = dir.path("");
-        let root = root.display();
-        let identity = if nix::unistd::geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
-        let modules: String = ["mpm_event", "authz_core", "dir", "autoindex", "mime"]
-            .iter()
-            .map(|name| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n"))
-            .collect();
-        let text = format!(
-            "ServerRoot \"{root}\"\nDefaultRuntimeDir \"{root}\"\n{modules}ServerName localhost\n\
-             Listen 127.0.0.1:{port}\nPidFile httpd.pid\nErrorLog error.log\nStartServers 1\n{identity}{}\n",
-            self.directives(more)
-        );
-        fs::write(dir.path("apache.conf"), text).unwrap();
-        let command = |dir: &Scratch| {
-            let mut command = Command::new(APACHE);
-            command.args(["-D", "FOREGROUND", "-f"]).arg(dir.path("apache.conf")).stdin(Stdio::null());
-            command
-        };
-        Server::run(dir, port, command).unwrap()
+        let modules = ["dir", "autoindex", "mime"]
+            .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"))
+            .concat();
+        peer::apache(&format!("StartServers 1\n{modules}{}", self.directives(more))).unwrap()
     }
 
     fn manifold(&self, mpm: Mpm, more: &str) -> Server {
@@ -136,7 +104,7 @@ fn compare(site: &Site, mpm: Mpm, group: &Group) -> Vec<String> {
 
 #[track_caller]
 fn check(compared: &[(Mpm, &[Group])]) {
-    if !comparable() {
+    if !peer::are_installed(&["/usr/sbin/apache2"]) {
         return;
     }
     let site = Site::new();
