@@ -148,7 +148,7 @@ async fn read_head(
             }
         }
         if !io.outgoing().is_empty() {
-            flush(io, site, host).await?;
+            flush(io, site, host, request.peer).await?;
         }
         let arrived = io.received().len() as u64;
         let by = match arrived {
@@ -195,7 +195,7 @@ async fn read_body(
     }
     if request.head.expects_continue() && io.received().is_empty() {
         io.outgoing().tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-        flush(io, site, host).await?;
+        flush(io, site, host, request.peer).await?;
     }
     let mut decoder = BodyDecoder::new(length);
     let (mut arrived, mut discarded) = (0, 0);
@@ -318,6 +318,7 @@ async fn send(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &Re
         outcome
     })
     .await
+    .inspect_err(|error| cut_short(request.peer, error))
 }
 
 /// Logs that a stage has taken too long, as Apache words it.
@@ -325,8 +326,17 @@ fn too_slow(request: &Request, stage: &str) {
     log::debug!(target: "reqtimeout", "[client {}] AH01382: Request {stage} read timeout", request.peer);
 }
 
-async fn flush(io: &mut dyn Transport, site: &Site, host: &dyn Host) -> io::Result<()> {
-    io.flush(deadline(site, host)).await
+async fn flush(io: &mut dyn Transport, site: &Site, host: &dyn Host, peer: SocketAddr) -> io::Result<()> {
+    let flushed = io.flush(deadline(site, host)).await;
+    flushed.inspect_err(|error| cut_short(peer, error))
+}
+
+/// Logs that an answer ends before the length it announced, and with it its connection, where the client is not the cause.
+#[cold]
+fn cut_short(peer: SocketAddr, error: &io::Error) {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        log::error!(target: "core", "[client {peer}] {error}: its connection is closed within the answer");
+    }
 }
 
 fn deadline(site: &Site, host: &dyn Host) -> Instant {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::{self, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -195,11 +195,18 @@ fn send_read(stream: &impl AsFd, file: &File, range: Range<u64>, room: usize) ->
     let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(room).min(READ_MAX);
     let read = file.read_at(&mut buffer[..length], range.start)?;
     if read == 0 {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent"));
+        return Err(became_shorter(file));
     }
     let more = range.start + (read as u64) < range.end;
     let flags = if more { Flags::MoreFollows } else { Flags::None };
     socket::send(stream, &[IoSlice::new(&buffer[..read])], flags).map(|n| n as u64)
+}
+
+/// What was announced of a file is not there any more.
+fn became_shorter(file: &File) -> io::Error {
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let name = name.map_or_else(|_| "a file".to_owned(), |name| name.display().to_string());
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("{name} became shorter while it was sent"))
 }
 
 /// One call that sends from the front of `out`: send, writev or sendfile; `None` where nothing is left.
@@ -241,7 +248,7 @@ pub fn send_some(stream: &impl AsFd, out: &OutQueue, at_most: u64) -> io::Result
             let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(room);
             let mut offset = i64::try_from(range.start).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
             match nix::sys::sendfile::sendfile64(stream.as_fd(), file.as_fd(), Some(&mut offset), length)? {
-                0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")),
+                0 => Err(became_shorter(file)),
                 n => Ok(Some(n as u64)),
             }
         }
