@@ -49,6 +49,8 @@ pub struct MemoryTransport {
     pub output: VecDeque<Output>,
     /// What was sent.
     pub sent: Vec<u8>,
+    /// The latest moment that anything was to be waited for.
+    pub latest_deadline: Option<Instant>,
     received: Vec<u8>,
     consumed: usize,
     out: OutQueue,
@@ -75,7 +77,8 @@ impl Transport for MemoryTransport {
         }
     }
 
-    fn poll_fill(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<io::Result<usize>> {
+    fn poll_fill(&mut self, _: &mut Context<'_>, by: Instant) -> Poll<io::Result<usize>> {
+        self.latest_deadline = self.latest_deadline.max(Some(by));
         match self.input.pop_front() {
             Some(Input::Bytes(bytes)) => {
                 self.received.extend_from_slice(&bytes);
@@ -92,7 +95,8 @@ impl Transport for MemoryTransport {
         &mut self.out
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, _: &mut Context<'_>, by: Instant) -> Poll<io::Result<()>> {
+        self.latest_deadline = self.latest_deadline.max(Some(by));
         while !self.out.is_empty() {
             let most = match self.output.pop_front() {
                 Some(Output::Take(most)) => most,
