@@ -1,5 +1,5 @@
-//! Files that change while they are sent, that are larger than 32 bits can say, and that are not in memory: in every model,
-//! with and without sendfile, and with io_uring and without.
+//! Files that change while they are sent, and files that are not in memory: in every model, with sendfile and without, with
+//! io_uring and without.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use e2e::client::Client;
 use e2e::process::Process;
 use e2e::server::{Mpm, Server, configured, foreground};
-use e2e::site::LARGE;
+use e2e::site::{FILES, LARGE};
 use e2e::tool::stdout;
 use e2e::{PATIENCE, Scratch, until};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
@@ -148,41 +148,6 @@ fn a_file_that_changes_while_it_is_sent_is_sent_as_it_was_or_not_to_its_end() {
     }
 }
 
-/// Bytes of a file whose places need more than 32 bits.
-const HUGE: u64 = 5 * 1024 * 1024 * 1024;
-/// Bytes around each place that is looked at.
-const AROUND: u64 = 300_000;
-
-#[test]
-fn parts_of_a_file_of_5_gb_are_the_right_ones() {
-    let places = [0, 1 << 31, 1 << 32, HUGE - AROUND];
-    for setting in SETTINGS {
-        let mut server = setting.start("");
-        let path = server.dir.path("htdocs/huge.bin");
-        let file = File::create(&path).unwrap();
-        file.set_len(HUGE).unwrap();
-        for place in places {
-            let from = place.saturating_sub(AROUND / 2);
-            let around: Vec<u8> = (from..from + AROUND).map(|at| byte(at) ^ (place >> 30) as u8).collect();
-            file.write_all_at(&around, from).unwrap();
-        }
-        for place in places {
-            let first = place.saturating_sub(100_000);
-            let last = (place + AROUND).min(HUGE) - 1;
-            let mut expected = vec![0; (last + 1 - first) as usize];
-            file_at(&path).read_exact_at(&mut expected, first).unwrap();
-            let got = server.dir.path("got");
-            let mut curl = Command::new("curl");
-            curl.args(["--silent", "--show-error", "--fail", "--range", &format!("{first}-{last}"), "--output"])
-                .arg(&got);
-            curl.args(["--write-out", "%{http_code} %header{content-range}"]).arg(server.url("/huge.bin"));
-            assert_eq!(stdout(&mut curl).unwrap(), format!("206 bytes {first}-{last}/{HUGE}"), "{setting:?}");
-            assert!(fs::read(&got).unwrap() == expected, "{setting:?}: {first}-{last} is another part");
-        }
-        server.stop().unwrap();
-    }
-}
-
 fn file_at(path: &PathBuf) -> File {
     File::open(path).unwrap()
 }
@@ -206,14 +171,21 @@ fn the_thread_of_a_core_never_waits_for_a_disk() {
             return eprintln!("skipped: the file system of {} keeps everything in memory", path.display());
         }
         let core = server.children().unwrap()[0];
-        let trace = Calls::of(core, "pread64,preadv2,sendfile");
+        let trace = Calls::of(core, "read,pread64,preadv2");
         let mut client = Client::connect(server.port).unwrap();
         assert!(client.get("/large.bin").unwrap().body == LARGE.bytes(), "EnableSendfile {sendfile}");
+        // A small file is kept in memory, and has to come there first.
+        let small = FILES.iter().find(|file| file.path == "/8k.bin").unwrap();
+        assert!(forget(&server.dir.path("htdocs/8k.bin")));
+        assert!(client.get(small.path).unwrap().body == small.bytes(), "EnableSendfile {sendfile}");
         let calls = trace.finish();
         let by_core = |call: &&(u32, String)| call.0 == core.0;
         // It asks what is in memory, and is told where something is not.
         assert!(calls.iter().filter(by_core).any(|(_, call)| call.contains("RWF_NOWAIT")), "{calls:?}");
         assert!(calls.iter().any(|call| !by_core(&call) && call.1.contains("pread64(")), "nobody read: {calls:?}");
+        let whole = |call: &&(u32, String)| !call.1.contains("RWF_NOWAIT") && call.1.ends_with("= 8192");
+        let readers: Vec<u32> = calls.iter().filter(whole).map(|call| call.0).collect();
+        assert!(!readers.is_empty() && !readers.contains(&core.0), "who read the small file: {calls:?}");
         server.stop().unwrap();
     }
 }
