@@ -173,6 +173,9 @@ const REFUSED: &[&str] = &[
     "HttpProtocolOptions Strict\nHttpProtocolOptions LenientMethods Unsafe",
     "HttpProtocolOptions Allow0.9 Require1.0",
     "HttpProtocolOptions RegisteredMethods LenientMethods",
+    "LimitRequestLine -1",
+    "LimitRequestFields -1",
+    "LimitRequestBody -1",
 ];
 
 /// Directives of HTTP that are taken.

@@ -214,7 +214,8 @@ impl Request {
     fn capacity(&self) -> usize {
         let own = [&self.bytes, &self.expectation, &self.body, &self.path, &self.filename];
         let answers = [&self.response.fields, &self.response.location];
-        own.iter().chain(&answers).map(|buffer| buffer.capacity()).sum()
+        let buffers: usize = own.iter().chain(&answers).map(|buffer| buffer.capacity()).sum();
+        buffers + self.ranges.capacity() * size_of::<ByteRange>()
     }
 }
 

@@ -159,7 +159,7 @@ pub(crate) static ROWS: &[Row] = &[
         },
     ),
     core("LimitRequestLine", SERVER, ArgShape::Take1, "8190", "Longest request line, in bytes.", |site, call| {
-        site.limit_request_line = Some(bounded(call, 1 << 20)?);
+        site.limit_request_line = Some(limit(call, 1 << 20)?);
         Ok(())
     }),
     core(
@@ -169,7 +169,7 @@ pub(crate) static ROWS: &[Row] = &[
         "100",
         "Most fields of a request; 0 is as many as possible.",
         |site, call| {
-            site.limit_request_fields = Some(bounded(call, 32_767)?);
+            site.limit_request_fields = Some(limit(call, 32_767)?);
             Ok(())
         },
     ),
@@ -180,7 +180,7 @@ pub(crate) static ROWS: &[Row] = &[
         "8190",
         "Longest field of a request, in bytes.",
         |site, call| {
-            site.limit_request_field_size = Some(bounded(call, 1 << 20)?);
+            site.limit_request_field_size = Some(limit(call, 1 << 20)?);
             Ok(())
         },
     ),
@@ -191,7 +191,7 @@ pub(crate) static ROWS: &[Row] = &[
         "1073741824",
         "Longest body of a request, in bytes; 0 is no limit.",
         |site, call| {
-            let bytes: u64 = bounded(call, i64::MAX)?;
+            let bytes: u64 = limit(call, i64::MAX)?;
             site.limit_request_body = Some(if bytes == 0 { u64::MAX } else { bytes });
             Ok(())
         },
@@ -315,6 +315,22 @@ fn path(call: &Call<'_>) -> Result<Spanned<PathBuf>, Diagnostic> {
 fn bounded<T: TryFrom<i64>>(call: &Call<'_>, most: i64) -> Result<T, Diagnostic> {
     let number = call.integer(0, 0..=most)?;
     T::try_from(number).map_err(|_| call.error_at(0, format!("{} of {number} is not allowed", call.name)))
+}
+
+/// The same for a limit of requests; what is below zero is refused in Apache's words.
+fn limit<T: TryFrom<i64>>(call: &Call<'_>, most: i64) -> Result<T, Diagnostic> {
+    let (name, text) = (call.name, call.text(0));
+    if !text.starts_with('-') {
+        return bounded(call, most);
+    }
+    Err(call.error_at(
+        0,
+        match name {
+            "LimitRequestBody" => format!("{name} requires a non-negative integer."),
+            "LimitRequestFields" => format!("{name} \"{text}\" must be a non-negative integer (0 = no limit)"),
+            _ => format!("{name} \"{text}\" must be a non-negative integer"),
+        },
+    ))
 }
 
 fn server_tokens(site: &mut RawSite, call: &Call<'_>) -> Result<(), Diagnostic> {
