@@ -104,6 +104,11 @@ pub enum Event<'a> {
         /// The error, such as `ConnectionReset`, `BrokenPipe` or, where it was stopped, `ECANCELED`.
         result: io::Result<()>,
     },
+    /// The socket was too full for all of what was sent by [`Ring::send_at_once`]: the rest is sent as by [`Ring::send`].
+    Blocked {
+        /// The connection.
+        handle: Handle,
+    },
     /// The descriptor is readable or writable (or in error, which reading or writing will tell).
     Ready {
         /// The descriptor.
@@ -161,6 +166,8 @@ struct Entity {
     /// while `Kind::Send` is under way.
     outgoing: Vec<u8>,
     sent: usize,
+    /// The send under way is one that ends with the submission of this number, unless a completion says otherwise; 0 is none.
+    at_once: u64,
 }
 
 /// An io_uring instance with its descriptors and buffers. See the module's text.
@@ -178,6 +185,14 @@ pub struct Ring {
     under_way: usize,
     /// The buffer lent by the last event.
     lent: Option<u16>,
+    /// Sends that end with their submission, in order, with the number of that; and how many times everything that was queued
+    /// was submitted.
+    at_once: VecDeque<(Handle, u64)>,
+    submissions: u64,
+    /// A handle was closed behind bytes that have still to be submitted: nothing but the submission tells of its end.
+    closes_behind: bool,
+    /// Completions for which the kernel's queue had no room.
+    set_aside: VecDeque<cqueue::Entry>,
     spares: Vec<Vec<u8>>,
     /// The kernel takes calls from the thread that made the ring only.
     _not_send: PhantomData<*const ()>,
@@ -209,6 +224,10 @@ impl Ring {
             starved: VecDeque::new(),
             under_way: 0,
             lent: None,
+            at_once: VecDeque::new(),
+            submissions: 0,
+            closes_behind: false,
+            set_aside: VecDeque::new(),
             spares: Vec::new(),
             _not_send: PhantomData,
         })
@@ -257,6 +276,11 @@ impl Ring {
         self.push_receive(handle);
     }
 
+    /// Whether bytes of [`send_at_once`](Self::send_at_once) have still to be submitted.
+    pub fn is_unsubmitted(&self, handle: Handle) -> bool {
+        self.entities[handle.index()].at_once > self.submissions
+    }
+
     /// Whether a receive is under way.
     pub fn is_receiving(&self, handle: Handle) -> bool {
         self.entities[handle.index()].under_way & Kind::Receive as u8 != 0
@@ -268,12 +292,41 @@ impl Ring {
     /// When a send is under way, or `bytes` is empty.
     pub fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
         assert!(!bytes.is_empty(), "nothing to send");
+        self.settle(handle);
         self.begin(handle, Kind::Send);
         let entity = &mut self.entities[handle.index()];
         entity.outgoing = bytes;
         entity.sent = 0;
         entity.giving_up = false;
         self.push_send(handle, more);
+    }
+
+    /// Sends all of `bytes` with the next [`wait`](Self::wait), and reports nothing where the socket takes them, as it nearly
+    /// always does: one completion less for each answer. Otherwise [`Event::Blocked`] comes before any event of a later
+    /// moment, or [`Event::Sent`] with an error. Gives the bytes back where so many are queued that it cannot be done.
+    ///
+    /// # Panics
+    /// When a send is under way, or `bytes` is empty. One that was made at once is over with the `wait` that follows it.
+    ///
+    /// # Errors
+    /// The bytes; [`send`](Self::send) takes them.
+    pub fn send_at_once(&mut self, handle: Handle, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
+        assert!(!bytes.is_empty(), "nothing to send");
+        if !self.backlog.is_empty() || self.uring.submission().is_full() {
+            return Err(bytes);
+        }
+        self.settle(handle);
+        let fd = self.begin(handle, Kind::Send);
+        let entity = &mut self.entities[handle.index()];
+        (entity.outgoing, entity.sent, entity.giving_up) = (bytes, 0, false);
+        entity.at_once = self.submissions + 1;
+        // Not to wait, and to send all: less than all is a failure then, and only successes go unreported.
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        let len = u32::try_from(entity.outgoing.len()).unwrap_or(i32::MAX as u32);
+        let send = opcode::Send::new(fd, entity.outgoing.as_ptr(), len).flags(flags).build();
+        self.push(send.flags(Flags::SKIP_SUCCESS), handle, Kind::Send);
+        self.at_once.push_back((handle, self.submissions + 1));
+        Ok(())
     }
 
     /// An empty buffer for [`send`](Self::send), with memory where a previous send left some.
@@ -316,6 +369,8 @@ impl Ring {
     ///
     /// Returns `true` when nothing was under way: the handle is gone at once and no event follows.
     pub fn close(&mut self, handle: Handle) -> bool {
+        self.settle(handle);
+        self.closes_behind |= self.is_unsubmitted(handle);
         if std::mem::take(&mut self.entities[handle.index()].starved) {
             self.end(handle, Kind::Receive);
         }
@@ -343,8 +398,17 @@ impl Ring {
                 break;
             }
         }
-        let want = usize::from(self.uring.completion().is_empty());
+        let nothing_yet = !std::mem::take(&mut self.closes_behind) && self.uring.completion().is_empty();
+        let want = usize::from(nothing_yet && self.set_aside.is_empty());
         self.enter(want, if self.starved.is_empty() { timeout } else { Some(Duration::ZERO) })?;
+        // Completions are told in their order, so that none of them is still with the kernel when the last has been told.
+        while self.uring.submission().cq_overflow() {
+            self.set_aside.extend(self.uring.completion());
+            self.enter(0, Some(Duration::ZERO))?;
+        }
+        if self.backlog.is_empty() && self.uring.submission().is_empty() {
+            self.submissions += 1;
+        }
         Ok(())
     }
 
@@ -352,8 +416,13 @@ impl Ring {
     pub fn next_event(&mut self) -> Option<Event<'_>> {
         self.reclaim();
         loop {
-            let completion = self.uring.completion().next()?;
-            if let Some(report) = self.digest(&completion) {
+            let next =
+                if self.set_aside.is_empty() { self.uring.completion().next() } else { self.set_aside.pop_front() };
+            let report = match next {
+                Some(completion) => self.digest(&completion),
+                None => return self.settle_all().map(|handle| Event::Closed { handle }),
+            };
+            if let Some(report) = report {
                 return Some(self.tell(report));
             }
         }
@@ -365,6 +434,7 @@ enum Report {
     Accepted(Handle, io::Result<Handle>, bool),
     Received(Handle, io::Result<Option<(u16, usize)>>, bool),
     Sent(Handle, io::Result<()>),
+    Blocked(Handle),
     Ready(Handle, io::Result<()>, bool),
     Closed(Handle),
 }
@@ -378,6 +448,7 @@ impl Ring {
                 Event::Received { handle, data, more }
             }
             Report::Sent(handle, result) => Event::Sent { handle, result },
+            Report::Blocked(handle) => Event::Blocked { handle },
             Report::Ready(handle, result, more) => Event::Ready { handle, result, more },
             Report::Closed(handle) => Event::Closed { handle },
         }
@@ -455,6 +526,18 @@ impl Ring {
 
     fn digest_send(&mut self, handle: Handle, result: io::Result<usize>) -> Option<Report> {
         let entity = &mut self.entities[handle.index()];
+        if std::mem::take(&mut entity.at_once) != 0 && !entity.closing {
+            let blocked = match &result {
+                Ok(_) => true,
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            };
+            if blocked {
+                entity.sent += result.unwrap_or(0);
+                self.push_send(handle, false);
+                return Some(Report::Blocked(handle));
+            }
+        }
+        let entity = &mut self.entities[handle.index()];
         if let Ok(sent) = &result {
             entity.sent += sent;
             if entity.sent < entity.outgoing.len() && *sent > 0 && !entity.giving_up && !entity.closing {
@@ -476,6 +559,32 @@ impl Ring {
             Err(error) => Err(error),
         };
         Some(Report::Sent(handle, result))
+    }
+
+    /// All completions were told: what was sent at once with the last submission has been sent. Gives a handle that was closed
+    /// meanwhile; more may follow.
+    fn settle_all(&mut self) -> Option<Handle> {
+        while let Some((handle, submission)) = self.at_once.front().copied().filter(|(_, n)| *n <= self.submissions) {
+            self.at_once.pop_front();
+            if self.entities[handle.index()].at_once == submission {
+                self.settle(handle);
+                if self.entities[handle.index()].closing && self.vacate(handle) {
+                    return Some(handle);
+                }
+            }
+        }
+        None
+    }
+
+    /// Ends a send that was made at once and submitted: the kernel has let go of its bytes, and said nothing.
+    fn settle(&mut self, handle: Handle) {
+        let entity = &mut self.entities[handle.index()];
+        if entity.at_once != 0 && entity.at_once <= self.submissions {
+            entity.at_once = 0;
+            let outgoing = std::mem::take(&mut entity.outgoing);
+            self.keep_spare(outgoing);
+            self.end(handle, Kind::Send);
+        }
     }
 
     fn digest_poll(&mut self, handle: Handle, result: io::Result<usize>, more: bool) -> Option<Report> {

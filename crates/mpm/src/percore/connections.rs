@@ -90,6 +90,8 @@ pub(super) struct Connections<'a, D> {
     pub(super) newcomers: Vec<Handle>,
     /// Connections that sent their share and go on in another turn.
     pub(super) unfinished: VecDeque<Handle>,
+    /// Connections that have more to send than what goes out with the turn's end.
+    pub(super) unsubmitted: Vec<Handle>,
     /// Bytes of large answers that may still be sent in this turn.
     pub(super) turn_bytes: u64,
     /// Who waits for disks; nobody so far where it is `None`.
@@ -120,6 +122,7 @@ impl<'a, D: Driver> Connections<'a, D> {
             admitted: 0,
             newcomers: Vec::new(),
             unfinished: VecDeque::new(),
+            unsubmitted: Vec::new(),
             turn_bytes: TURN_BYTES,
             disk: None,
             residency: Residency::new(),
@@ -172,7 +175,7 @@ impl<'a, D: Driver> Connections<'a, D> {
     /// Hands over to the kernel what was queued, and waits until something happens, a deadline comes, or `by` has passed.
     pub(super) fn wait(&mut self, by: Option<Instant>) -> io::Result<()> {
         let now = self.now;
-        let timeout = if self.unfinished.is_empty() {
+        let timeout = if self.unfinished.is_empty() && self.unsubmitted.is_empty() {
             let due = [self.deadlines.next_due(), by.map(Moment::from)].into_iter().flatten().min();
             due.map(|due| due.since(now))
         } else {
@@ -201,6 +204,10 @@ impl<'a, D: Driver> Connections<'a, D> {
                     self.sent(handle, result);
                     handle
                 }
+                Event::Blocked { handle } => {
+                    self.blocked(handle);
+                    handle
+                }
                 Event::Ready { handle, more, .. } if handle == signals => return Some(Outside::Signals { more }),
                 Event::Ready { handle, more, .. } => {
                     if self.is_bell(handle) {
@@ -225,6 +232,7 @@ impl<'a, D: Driver> Connections<'a, D> {
 
     /// The turn ends: decides about connections for which there was no room, and looks after those whose deadline has come.
     pub(super) fn end_turn(&mut self) {
+        self.go_on_submitted();
         self.expire();
         self.settle_newcomers();
         self.report_shedding();
@@ -358,6 +366,9 @@ impl<'a, D: Driver> Connections<'a, D> {
                 self.driver.stop_sending(handle);
             }
             self.close(handle);
+        } else if self.driver.is_unsubmitted(handle) {
+            self.unsubmitted.push(handle);
+            self.set_state(handle, State::Leaving { linger });
         } else if slot.sending && (linger || !slot.behind.is_empty()) {
             self.set_state(handle, State::Leaving { linger });
             self.set_deadline(handle, self.now + self.site.timeout);

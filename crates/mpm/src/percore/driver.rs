@@ -19,6 +19,11 @@ pub(super) trait Driver {
     fn stop_receiving(&mut self, handle: Handle);
     fn spare(&mut self) -> Vec<u8>;
     fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool);
+    /// Sends all of `bytes`; whether [`Event::Sent`] follows in any case. Otherwise only trouble is told: [`Event::Blocked`], or
+    /// [`Event::Sent`] with an error, before any other event of the connection that was not there yet.
+    fn send_at_once(&mut self, handle: Handle, bytes: Vec<u8>) -> bool;
+    /// Whether such bytes wait for the turn's end, and trouble may still be told.
+    fn is_unsubmitted(&self, handle: Handle) -> bool;
     fn stop_sending(&mut self, handle: Handle);
     fn poll(&mut self, handle: Handle, readiness: Readiness);
     fn close(&mut self, handle: Handle) -> bool;
@@ -61,6 +66,20 @@ impl Driver for Ring {
 
     fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
         Ring::send(self, handle, bytes, more);
+    }
+
+    fn send_at_once(&mut self, handle: Handle, bytes: Vec<u8>) -> bool {
+        match Ring::send_at_once(self, handle, bytes) {
+            Ok(()) => false,
+            Err(bytes) => {
+                Ring::send(self, handle, bytes, false);
+                true
+            }
+        }
+    }
+
+    fn is_unsubmitted(&self, handle: Handle) -> bool {
+        Ring::is_unsubmitted(self, handle)
     }
 
     fn stop_sending(&mut self, handle: Handle) {

@@ -169,35 +169,49 @@ impl EpollDriver {
         }
     }
 
-    /// Sends until all was accepted or the socket is full.
-    fn write(&mut self, handle: Handle) {
+    /// Sends until all was accepted, which is the end, as is an error; or the socket is full.
+    fn write(&mut self, handle: Handle) -> Option<Result<(), Errno>> {
         let entity = &mut self.entities[handle.index()];
-        let Some(descriptor) = entity.descriptor.as_ref().filter(|_| entity.sending) else { return };
+        let descriptor = entity.descriptor.as_ref().filter(|_| entity.sending)?;
         let flags = if entity.more { Flags::MoreFollows } else { Flags::None };
-        let error = loop {
+        loop {
             match socket::send(descriptor, &[IoSlice::new(&entity.outgoing[entity.sent..])], flags) {
                 Ok(n) => entity.sent += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.watch(handle),
-                Err(error) => break Some(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.watch(handle);
+                    return None;
+                }
+                Err(error) => return Some(Err(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))),
             }
             if entity.sent == entity.outgoing.len() {
-                break None;
+                return Some(Ok(()));
             }
-        };
-        self.end_send(handle, error);
+        }
     }
 
-    fn end_send(&mut self, handle: Handle, error: Option<Errno>) {
+    /// Writes, and plans to tell how it ended.
+    fn write_and_tell(&mut self, handle: Handle) {
+        if let Some(result) = self.write(handle) {
+            self.end_send(handle, result);
+        }
+    }
+
+    fn end_send(&mut self, handle: Handle, result: Result<(), Errno>) {
+        self.keep_spare(handle);
+        let closing = self.entity(handle).closing;
+        self.plan(handle, if closing { What::Closed } else { What::Sent(result.err()) });
+    }
+
+    /// Nothing is being sent any more.
+    fn keep_spare(&mut self, handle: Handle) {
         let entity = self.entity(handle);
         entity.sending = false;
         let mut bytes = std::mem::take(&mut entity.outgoing);
-        let closing = entity.closing;
         if self.spares.len() < SPARES_MAX && bytes.capacity() <= SPARE_CAPACITY_MAX {
             bytes.clear();
             self.spares.push(bytes);
         }
-        self.plan(handle, if closing { What::Closed } else { What::Sent(error) });
     }
 
     /// Frees the place; closing the descriptor ends its being watched.
@@ -310,12 +324,30 @@ impl Driver for EpollDriver {
     fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
         let entity = self.entity(handle);
         (entity.outgoing, entity.sent, entity.sending, entity.more) = (bytes, 0, true, more);
-        self.write(handle);
+        self.write_and_tell(handle);
+    }
+
+    fn send_at_once(&mut self, handle: Handle, bytes: Vec<u8>) -> bool {
+        let entity = self.entity(handle);
+        (entity.outgoing, entity.sent, entity.sending, entity.more) = (bytes, 0, true, false);
+        match self.write(handle) {
+            Some(Ok(())) => {
+                self.keep_spare(handle);
+                return false;
+            }
+            Some(error) => self.end_send(handle, error),
+            None => {}
+        }
+        true
+    }
+
+    fn is_unsubmitted(&self, _: Handle) -> bool {
+        false
     }
 
     fn stop_sending(&mut self, handle: Handle) {
         if self.entity(handle).sending {
-            self.end_send(handle, Some(Errno::ECANCELED));
+            self.end_send(handle, Err(Errno::ECANCELED));
         }
     }
 
@@ -378,7 +410,7 @@ impl Driver for EpollDriver {
                         return Some(Event::Received { handle, data, more });
                     }
                 }
-                What::Write => self.write(handle),
+                What::Write => self.write_and_tell(handle),
                 What::AcceptStopped => {
                     let connection = Err(Errno::ECANCELED.into());
                     return Some(Event::Accepted { listener: handle, connection, more: false });

@@ -74,7 +74,7 @@ impl<D: Driver> Connections<'_, D> {
             let handle = Handle::from_index(index);
             // A request that arrives together with the close is the client's to repeat (RFC 9112 section 9.5); one that
             // has arrived before is answered.
-            if self.has_input(handle) {
+            if self.has_input(handle) || self.driver.is_unsubmitted(handle) {
                 self.queues.join(queue, index);
                 continue;
             }

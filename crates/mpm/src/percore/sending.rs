@@ -69,6 +69,32 @@ impl<D: Driver> Connections<'_, D> {
         }
     }
 
+    /// What was thought to be sent with the turn's end was too much for the socket.
+    pub(super) fn blocked(&mut self, handle: Handle) {
+        let slot = &mut self.slots[handle.index()];
+        slot.sending = true;
+        if matches!(slot.state, State::Idle | State::Leaving { .. }) {
+            self.queues.leave(handle.index());
+            self.set_deadline(handle, self.now + self.site.timeout);
+        }
+    }
+
+    /// Lets connections go on that waited for an answer to go out with the turn's end.
+    pub(super) fn go_on_submitted(&mut self) {
+        for handle in std::mem::take(&mut self.unsubmitted) {
+            if self.driver.is_unsubmitted(handle) {
+                self.unsubmitted.push(handle);
+                continue;
+            }
+            let slot = &self.slots[handle.index()];
+            let waits = !slot.behind.is_empty() || matches!(slot.state, State::Busy(_) | State::Leaving { .. });
+            if waits && !slot.sending {
+                self.sent(handle, Ok(()));
+                self.recount(handle);
+            }
+        }
+    }
+
     /// Goes on with the large answer of a connection, if it has one under way.
     pub(super) fn go_on(&mut self, handle: Handle) {
         if let State::Busy(task) = self.slots[handle.index()].state
@@ -93,13 +119,23 @@ impl<D: Driver> Connections<'_, D> {
         let (slot, driver) = (&mut self.slots[handle.index()], &mut self.driver);
         with_mail(self.tasks.mail(task), |mail| {
             if !mail.staged.is_empty() {
-                if !slot.sending {
-                    let staged = std::mem::replace(&mut mail.staged, driver.spare());
-                    driver.send(handle, staged, mail.flush.is_some());
-                    slot.sending = true;
-                } else {
+                let unsubmitted = driver.is_unsubmitted(handle);
+                if unsubmitted {
+                    self.unsubmitted.push(handle);
+                }
+                if slot.sending || unsubmitted {
                     slot.behind.append(&mut mail.staged);
                     mail.behind = slot.behind.len();
+                } else {
+                    let staged = std::mem::replace(&mut mail.staged, driver.spare());
+                    // Where the connection goes on, and nothing depends on when this has been sent.
+                    let kept = matches!(mail.done, Some((_, Ok(Next::KeepAlive)))) && !slot.ended;
+                    slot.sending = if kept {
+                        driver.send_at_once(handle, staged)
+                    } else {
+                        driver.send(handle, staged, mail.flush.is_some());
+                        true
+                    };
                 }
             }
             if let Some((conn, result)) = mail.done.take() {
@@ -126,8 +162,16 @@ impl<D: Driver> Connections<'_, D> {
         let Some((mut queue, mut by)) = with_mail(mail, |mail| mail.flush.take()) else { return true };
         let mut result = with_mail(mail, |mail| mail.flushed.take());
         let mut share = share;
+        let unsubmitted = self.driver.is_unsubmitted(handle);
+        if unsubmitted {
+            self.unsubmitted.push(handle);
+        }
         // What was sent behind the engine's back comes first; its end lets this go on, as does the disk's answer.
-        while result.is_none() && !self.slots[handle.index()].sending && !self.slots[handle.index()].asking {
+        while result.is_none()
+            && !unsubmitted
+            && !self.slots[handle.index()].sending
+            && !self.slots[handle.index()].asking
+        {
             if share == 0 {
                 if !std::mem::replace(&mut self.slots[handle.index()].unfinished, true) {
                     self.unfinished.push_back(handle);

@@ -32,6 +32,7 @@ enum Seen {
     Received(Handle, Vec<u8>, bool),
     ReceiveFailed(Handle, Option<i32>),
     Sent(Handle, Option<i32>),
+    Blocked(Handle),
     Ready(Handle, bool),
     Closed(Handle),
 }
@@ -45,6 +46,7 @@ fn next(ring: &mut Ring) -> Seen {
                 Event::Received { handle, data: Ok(data), more } => Seen::Received(handle, data.to_vec(), more),
                 Event::Received { handle, data: Err(error), .. } => Seen::ReceiveFailed(handle, error.raw_os_error()),
                 Event::Sent { handle, result } => Seen::Sent(handle, result.err().and_then(|e| e.raw_os_error())),
+                Event::Blocked { handle } => Seen::Blocked(handle),
                 Event::Ready { handle, more, .. } => Seen::Ready(handle, more),
                 Event::Closed { handle } => Seen::Closed(handle),
             };
@@ -145,6 +147,102 @@ fn a_stopped_receive_says_so_and_can_be_started_again() {
     ring.receive(handle, Shots::One);
     peer.write_all(b"again").unwrap();
     assert_eq!(next(&mut ring), Seen::Received(handle, b"again".to_vec(), false));
+}
+
+#[test]
+fn what_is_sent_at_once_arrives_without_an_event() {
+    let Some(mut ring) = ring(&OPTIONS) else { return };
+    let (handle, mut peer) = pair(&mut ring);
+    let mut got = [0; 5];
+    for _ in 0..100 {
+        let bytes = b"hello".to_vec();
+        let memory = bytes.as_ptr();
+        ring.send_at_once(handle, bytes).unwrap();
+        assert!(ring.is_unsubmitted(handle));
+        ring.wait(Some(Duration::ZERO)).unwrap();
+        assert!(!ring.is_unsubmitted(handle));
+        assert!(ring.next_event().is_none());
+        peer.read_exact(&mut got).unwrap();
+        let spare = ring.spare();
+        assert_eq!((&got, spare.as_ptr()), (b"hello", memory));
+    }
+    assert_eq!(ring.under_way, 0);
+}
+
+#[test]
+fn what_is_sent_at_once_and_is_too_much_follows_in_order() {
+    let Some(mut ring) = ring(&OPTIONS) else { return };
+    let (handle, mut peer) = pair(&mut ring);
+    let sent = pattern(4_000_000);
+    ring.send_at_once(handle, sent.clone()).unwrap();
+    assert_eq!(next(&mut ring), Seen::Blocked(handle));
+    let mut got = Vec::new();
+    let mut chunk = vec![0; 100_000];
+    while got.len() < sent.len() {
+        ring.wait(Some(Duration::ZERO)).unwrap();
+        let read = peer.read(&mut chunk).unwrap();
+        got.extend_from_slice(&chunk[..read]);
+    }
+    assert_eq!(next(&mut ring), Seen::Sent(handle, None));
+    assert!(got == sent, "the bytes differ");
+    // The socket is full again: not a byte of the second goes out, and the error of a peer that is gone is told.
+    ring.send_at_once(handle, sent.clone()).unwrap();
+    assert_eq!(next(&mut ring), Seen::Blocked(handle));
+    drop(peer);
+    assert_eq!(next(&mut ring), Seen::Sent(handle, Some(libc::EPIPE)));
+    ring.send_at_once(handle, sent).unwrap();
+    assert_eq!(next(&mut ring), Seen::Sent(handle, Some(libc::EPIPE)));
+}
+
+#[test]
+fn what_is_sent_at_once_leaves_before_its_socket_is_closed() {
+    for submitted in [false, true] {
+        let Some(mut ring) = ring(&OPTIONS) else { return };
+        let (handle, mut peer) = pair(&mut ring);
+        ring.send_at_once(handle, b"last words".to_vec()).unwrap();
+        if submitted {
+            ring.wait(Some(Duration::ZERO)).unwrap();
+        }
+        let gone = ring.close(handle);
+        assert_eq!(gone, submitted);
+        if !gone {
+            assert_eq!(next(&mut ring), Seen::Closed(handle));
+        }
+        ring.wait(Some(Duration::ZERO)).unwrap();
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"last words");
+    }
+}
+
+#[test]
+fn failures_are_told_before_anything_later_however_few_fit() {
+    const FEW: Options = Options { submissions: 64, completions: 1, buffers: 512, buffer_size: 16 };
+    let Some(mut ring) = ring(&FEW) else { return };
+    let mut pairs: Vec<_> = (0..40).map(|_| pair(&mut ring)).collect();
+    pairs.iter().for_each(|(handle, _)| ring.receive(*handle, Shots::Many));
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    pairs.iter_mut().for_each(|(_, peer)| peer.write_all(&pattern(200)).unwrap());
+    // In the moment in which half of the sends fail, all receives have something to tell: far more than fits.
+    for (index, (handle, _)) in pairs.iter().enumerate() {
+        let bytes = if index % 2 == 0 { pattern(4_000_000) } else { b"answer".to_vec() };
+        assert!(ring.send_at_once(*handle, bytes).is_ok());
+    }
+    let (mut blocked, mut received) = (Vec::new(), 0);
+    while received < 200 * pairs.len() {
+        match next(&mut ring) {
+            Seen::Blocked(handle) => blocked.push(handle),
+            Seen::Received(handle, data, more) => {
+                received += data.len();
+                assert!(handle.index() % 2 == 1 || blocked.contains(&handle), "{handle:?} was not told to be blocked");
+                if !more {
+                    ring.receive(handle, Shots::Many);
+                }
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert_eq!(blocked.len(), 20);
 }
 
 #[test]
