@@ -30,6 +30,13 @@ pub struct Case {
     pub differs: &'static str,
 }
 
+/// What becomes of a case in `HttpProtocolOptions Unsafe`, where that changes something.
+pub struct UnsafeCase {
+    pub name: &'static str,
+    pub manifold: &'static str,
+    pub apache: &'static str,
+}
+
 /// What is sent.
 pub enum Sent {
     /// All of it.
@@ -465,4 +472,58 @@ const CONNECTIONS: &[Case] = &[
     case("HTTP/1.0", Whole(b"GET /page.html HTTP/1.0\r\n\r\n"), C, ["200 close", "200 close", "200 close"], "RFC 9112 section 9.3: closes", ""),
     case("HTTP/1.0 with keep-alive", Whole(b"GET /page.html HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), C, ["200 marker", "200 marker", "200 marker"], "RFC 9112 section 9.3: stays", ""),
     case("HTTP/1.0 with keep-alive and a body", Whole(b"GET /page.html HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello"), C, ["200 marker", "200 marker", "200 marker"], "RFC 9112 section 9.3: stays", ""),
+];
+
+/// The cases that Unsafe mode changes, with Manifold or with Apache.
+#[rustfmt::skip]
+pub const UNSAFE: &[UnsafeCase] = &[
+    UnsafeCase { name: "LF after the request line", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF after a field", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF as the empty line", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF everywhere", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF before a hidden Content-Length", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF before a hidden Transfer-Encoding", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF before the request", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "a folded field", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "folded by a tab", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "a fold that looks like Content-Length", manifold: "200 501 close", apache: "200 501 close" },
+    UnsafeCase { name: "a fold that looks like Transfer-Encoding", manifold: "200 400 close", apache: "200 400 close" },
+    UnsafeCase { name: "a folded Host", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "a fold behind LF", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "control byte in a name", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "DEL in a name", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "parentheses in a name", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "slash in a name", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "quotes around a name", manifold: "200 501 close", apache: "200 501 close" },
+    UnsafeCase { name: "a name that is not ASCII", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "byte order mark before a name", manifold: "200 501 close", apache: "200 501 close" },
+    UnsafeCase { name: "SOH in a value", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "BS in a value", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "ESC in a value", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "DEL in a value", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "LF behind a size", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "LF behind data", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "LF LF at the end", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "LF as the last line", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "LF in an extension", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "LF behind a semicolon", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "LF behind a trailer", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "two spaces before the target", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "two spaces before the version", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "space behind the version", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "version in small letters", manifold: "200 marker", apache: "200 marker" },
+    UnsafeCase { name: "a method that is no token", manifold: "501 close", apache: "501 close" },
+    UnsafeCase { name: "no version, and a space", manifold: "body", apache: "body" },
+    UnsafeCase { name: "no version, POST", manifold: "body", apache: "body" },
+    UnsafeCase { name: "a fragment", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "absolute-form with user information", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host twice, the same", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host twice, different", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "a list of hosts", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host with user information", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host with two ports", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host with a port that is none", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host with a space", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host with an escape", manifold: "400 close", apache: "200 marker" },
+    UnsafeCase { name: "Host that is not ASCII", manifold: "400 close", apache: "200 marker" },
 ];

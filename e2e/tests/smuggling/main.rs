@@ -15,7 +15,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cases::{Case, GROUPS};
+use cases::{Case, GROUPS, UNSAFE, UnsafeCase};
 use e2e::server::{Mpm, Server};
 use e2e::{PATIENCE, peer};
 
@@ -131,6 +131,44 @@ fn apache_does_as_recorded() {
 fn nginx_does_as_recorded() {
     if peer::servers_are_installed() {
         check("nginx", &peer::nginx("").unwrap(), |case| case.nginx);
+    }
+}
+
+/// `HttpProtocolOptions Unsafe`: the rows of `UNSAFE` change, and nothing else does.
+const UNSAFE_MODE: &str = "HttpProtocolOptions Unsafe";
+
+fn in_unsafe_mode(case: &Case) -> Option<&'static UnsafeCase> {
+    UNSAFE.iter().find(|row| row.name == case.name)
+}
+
+#[test]
+fn unsafe_mode_does_as_recorded() {
+    for mpm in [Mpm::Percore, Mpm::Prefork] {
+        check("manifold", &Server::start(mpm, UNSAFE_MODE).unwrap(), |case| {
+            in_unsafe_mode(case).map_or(case.manifold, |row| row.manifold)
+        });
+    }
+}
+
+#[test]
+fn apaches_unsafe_mode_does_as_recorded() {
+    if peer::servers_are_installed() {
+        check("apache", &peer::apache(UNSAFE_MODE).unwrap(), |case| {
+            in_unsafe_mode(case).map_or(case.apache, |row| row.apache)
+        });
+    }
+}
+
+/// Lines are read leniently in Unsafe mode, but never what says how long a request is.
+#[test]
+fn unsafe_mode_is_not_lenient_about_framing() {
+    const FRAMING: [&str; 6] =
+        ["Content-Length", "Transfer-Encoding", "Chunk sizes", "Chunk extensions", "Trailers", "Host"];
+    for group in GROUPS.iter().filter(|group| FRAMING.contains(&group.title)) {
+        for case in group.cases {
+            let outcome = in_unsafe_mode(case).map_or(case.manifold, |row| row.manifold);
+            assert_eq!(outcome, case.manifold, "{}", case.name);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The manual's page of the cases.
 
 use crate::all_cases;
-use crate::cases::{Case, GROUPS, Sent};
+use crate::cases::{Case, GROUPS, Sent, UNSAFE};
 
 const PREFACE: &str = "# Request smuggling
 
@@ -26,6 +26,16 @@ A row in **bold** is ambiguous: Manifold must refuse and close. Where a row show
 
 ";
 
+const UNSAFE_PREFACE: &str = "
+## With HttpProtocolOptions Unsafe
+
+Lines are read as leniently as by Apache then, but what says how long a request is, and for which host, is not: none of those cases
+changes with Manifold. These change with one of the two, and no other does:
+
+| Case | Manifold | Apache |
+|---|---|---|
+";
+
 /// The whole page.
 pub fn render() -> String {
     let ambiguous = all_cases().filter(|case| case.ambiguous).count();
@@ -36,6 +46,10 @@ pub fn render() -> String {
         for case in group.cases {
             page.push_str(&row(case));
         }
+    }
+    page.push_str(UNSAFE_PREFACE);
+    for row in UNSAFE {
+        page.push_str(&format!("| {} | {} | {} |\n", row.name, row.manifold, row.apache));
     }
     page
 }
