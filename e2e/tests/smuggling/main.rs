@@ -1,6 +1,6 @@
 //! Request smuggling: what the real servers make of requests that can be understood in two ways.
 //!
-//! Each case of `cases.rs` is sent to Manifold under two models, to apache2 and to nginx, with a second request right
+//! Each case of `cases.rs` is sent to Manifold under each of its models, to apache2 and to nginx, with a second request right
 //! behind it. What came back has to be what the case records. The page of the manual is made of the same cases;
 //! `MANIFOLD_WRITE_DOCS=1 cargo test -p e2e --test smuggling` writes it.
 
@@ -111,13 +111,10 @@ fn check(name: &str, server: &Server, recorded: impl Fn(&Case) -> &'static str) 
 }
 
 #[test]
-fn percore_does_as_recorded() {
-    check("manifold", &Server::start(Mpm::Percore, "").unwrap(), |case| case.manifold);
-}
-
-#[test]
-fn prefork_does_as_recorded() {
-    check("manifold", &Server::start(Mpm::Prefork, "").unwrap(), |case| case.manifold);
+fn every_model_does_as_recorded() {
+    for mpm in Mpm::ALL {
+        check(mpm.name(), &Server::start(mpm, "").unwrap(), |case| case.manifold);
+    }
 }
 
 #[test]
@@ -143,8 +140,8 @@ fn in_unsafe_mode(case: &Case) -> Option<&'static UnsafeCase> {
 
 #[test]
 fn unsafe_mode_does_as_recorded() {
-    for mpm in [Mpm::Percore, Mpm::Prefork] {
-        check("manifold", &Server::start(mpm, UNSAFE_MODE).unwrap(), |case| {
+    for mpm in Mpm::ALL {
+        check(mpm.name(), &Server::start(mpm, UNSAFE_MODE).unwrap(), |case| {
             in_unsafe_mode(case).map_or(case.manifold, |row| row.manifold)
         });
     }

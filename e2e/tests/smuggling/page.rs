@@ -11,7 +11,7 @@ Two servers in a row that understand a request differently can be played against
 one request, the second takes for another request, which nobody has checked. Manifold refuses what can be understood in two ways
 with one answer, and closes the connection, so that nothing behind it is read.
 
-Each row below is sent by a test to Manifold under two models (percore and prefork), to Apache httpd 2.4.71 and to nginx 1.22.1,
+Each row below is sent by a test to Manifold under each of its models, to Apache httpd 2.4.71 and to nginx 1.22.1,
 all with their defaults, and another request is sent right behind it. The columns tell what came back:
 
 - a number is the status of an answer; `body` is an answer without a head (HTTP/0.9);
