@@ -13,6 +13,7 @@ pub struct Resource {
     /// Where its bytes come from.
     pub content: Content,
     modified: Option<u64>,
+    modified_nanoseconds: u32,
     media_type: Option<Arc<str>>,
     coding: Option<ContentCoding>,
     /// What an answer with the whole of it says of it, as complete field lines, and the blank line.
@@ -41,6 +42,8 @@ pub struct Representation<'a> {
     pub size: u64,
     /// When it was last modified, in whole seconds since the Unix epoch.
     pub modified: Option<u64>,
+    /// Nanoseconds to be added to that, where they are known.
+    pub modified_nanoseconds: u32,
     /// A complete entity tag, with its quotes and `W/` where it is weak; empty where there is none.
     pub etag: &'a [u8],
     /// Media type, by the name of the file.
@@ -88,11 +91,12 @@ impl Resource {
             write_field(&mut head, "Content-Encoding", coding.name().as_bytes());
         }
         head.extend_from_slice(b"\r\n");
-        let Representation { size, modified, media_type, coding, .. } = what.clone();
+        let Representation { size, modified, modified_nanoseconds, media_type, coding, .. } = what.clone();
         Resource {
             size,
             content,
             modified,
+            modified_nanoseconds,
             media_type,
             coding,
             head: head.into(),
@@ -106,6 +110,11 @@ impl Resource {
     /// When it was last modified, in whole seconds since the Unix epoch: what `Last-Modified` says.
     pub fn modified(&self) -> Option<u64> {
         self.modified
+    }
+
+    /// When it was last modified as precisely as is known: seconds since the Unix epoch, and nanoseconds.
+    pub fn modified_at(&self) -> Option<(u64, u32)> {
+        self.modified.map(|seconds| (seconds, self.modified_nanoseconds))
     }
 
     /// The entity tag, with its quotes and `W/` where it is weak; `None` where there is none (RFC 9110 section 8.8.3).
@@ -173,6 +182,7 @@ mod tests {
         let representation = Representation {
             size: 4,
             modified: Some(0),
+            modified_nanoseconds: 5,
             etag: b"\"4-0-gzip\"",
             media_type: Some(Arc::from("text/html")),
             coding: Some(ContentCoding::Gzip),

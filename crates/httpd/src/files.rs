@@ -2,6 +2,7 @@
 //! followed. What they mean is in `manifold_modules::file_cache`.
 
 use manifold_config::{ArgShape, Call, Contexts, Diagnostic, Directive};
+use manifold_http::ContentCoding;
 use manifold_modules::file_cache::{Check, FileSettings, Links, TagParts};
 
 /// What the configuration says of it.
@@ -11,6 +12,7 @@ pub(crate) struct RawFiles {
     size: Option<u64>,
     tag: RawTag,
     options: RawOptions,
+    precompressed: Vec<ContentCoding>,
 }
 
 /// `FileETag`: what was named, and what was added to it and taken from it.
@@ -47,6 +49,7 @@ impl RawFiles {
                 RawOptions { follow_links: true, .. } => Links::Follow,
                 RawOptions { .. } => Links::Refuse,
             },
+            precompressed: self.precompressed.clone(),
         }
     }
 }
@@ -102,6 +105,15 @@ pub(crate) static ROWS: &[Row] = &[
             files.size = Some(call.integer(0, 0..=SIZE_MAX)?.cast_unsigned());
             Ok(())
         },
+    },
+    Directive {
+        name: "ManifoldPrecompressed",
+        module: "core",
+        contexts: Contexts::SERVER,
+        args: ArgShape::Iterate,
+        default: "Off",
+        help: "Codings in which files may lie beside the original, the favourite first: br (page.html.br), zstd (.zst), gzip (.gz).",
+        set: precompressed,
     },
 ];
 
@@ -223,6 +235,23 @@ fn file_check(files: &mut RawFiles, call: &Call<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+fn precompressed(files: &mut RawFiles, call: &Call<'_>) -> Result<(), Diagnostic> {
+    files.precompressed.clear();
+    if call.args.len() == 1 && call.text(0).eq_ignore_ascii_case("off") {
+        return Ok(());
+    }
+    for (index, word) in call.args.iter().enumerate() {
+        let Some(coding) = ContentCoding::named(word.value.as_bytes()) else {
+            let error = call.error_at(index, format!("ManifoldPrecompressed: there is no coding '{}'", word.value));
+            return Err(error.help("there are br, zstd and gzip; 'Off' means none"));
+        };
+        if !files.precompressed.contains(&coding) {
+            files.precompressed.push(coding);
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,5 +345,13 @@ mod tests {
         assert_eq!(read("ManifoldFileCacheSize 0").unwrap().size, 0);
         assert_eq!(read("ManifoldFileCacheSize 67108864").unwrap().size, 64 << 20);
         assert_eq!(read("").unwrap().size, 8_388_608);
+        let codings = |lines: &str| read(lines).map(|files| files.precompressed);
+        assert_eq!(codings(""), Ok(vec![]));
+        assert_eq!(codings("ManifoldPrecompressed br Gzip br"), Ok(vec![ContentCoding::Brotli, ContentCoding::Gzip]));
+        assert_eq!(codings("ManifoldPrecompressed zstd\nManifoldPrecompressed Off"), Ok(vec![]));
+        assert_eq!(
+            codings("ManifoldPrecompressed bz2"),
+            Err("ManifoldPrecompressed: there is no coding 'bz2'".to_owned())
+        );
     }
 }

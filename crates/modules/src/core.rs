@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use manifold_engine::phases::{Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Found, Request};
-use manifold_http::{Method, Status};
+use manifold_engine::transport::Job;
+use manifold_http::{ContentCoding, Method, Status};
 use nix::errno::Errno;
 
 use crate::file_cache::{FileCache, Wait};
@@ -47,32 +48,69 @@ fn translate_name(root: &[u8], request: &mut Request) -> Outcome {
 /// A path that ends with a slash can only mean a directory, and is not looked up here: `mod_dir` looks for its index, which
 /// tells as well whether the directory is there. Nothing being there is no answer yet: access is checked first, and there may
 /// be a handler that needs no file.
-fn map_to_storage(files: &FileCache, request: &mut Request) -> Outcome {
+fn map_to_storage(files: &Arc<FileCache>, request: &mut Request) -> Outcome {
     if request.path.ends_with(b"/") {
         request.found = Found::Directory;
         return Outcome::Done;
     }
-    match files.look_up(&request.filename, request.turn, Wait::Allowed) {
+    match look_up(files, request) {
         Ok(found) => {
             request.found = found;
             Outcome::Done
         }
-        Err(error) => match status_of(&error) {
-            Status::NOT_FOUND => Outcome::Done,
-            status => Outcome::Respond(status),
-        },
+        Err(outcome) => outcome,
     }
 }
 
-/// The status for a file that cannot be had, as Apache's `ap_directory_walk` chooses it.
-pub(crate) fn status_of(error: &io::Error) -> Status {
+/// What stands under the request's file name; [`Found::Nothing`] where nothing does. Otherwise what becomes of the request, as
+/// Apache's `ap_directory_walk` decides it, or that it has to wait for a disk.
+pub(crate) fn look_up(files: &Arc<FileCache>, request: &mut Request) -> Result<Found, Outcome> {
+    let found = files.look_up(&request.filename, None, request.turn, wait(request));
+    found.or_else(|error| not_to_be_had(files, None, request, &error))
+}
+
+/// The same of its sibling in a content coding.
+pub(crate) fn look_up_sibling(
+    files: &Arc<FileCache>,
+    coding: ContentCoding,
+    request: &mut Request,
+) -> Result<Found, Outcome> {
+    let found = files.look_up(&request.filename, Some(coding), request.turn, wait(request));
+    found.or_else(|error| not_to_be_had(files, Some(coding), request, &error))
+}
+
+fn wait(request: &Request) -> Wait {
+    if request.may_wait { Wait::Allowed } else { Wait::Never }
+}
+
+#[cold]
+fn not_to_be_had(
+    files: &Arc<FileCache>,
+    coding: Option<ContentCoding>,
+    request: &mut Request,
+    error: &io::Error,
+) -> Result<Found, Outcome> {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::ENOENT | Errno::ENOTDIR) => Status::NOT_FOUND,
+        Some(Errno::ENOENT | Errno::ENOTDIR) => Ok(Found::Nothing),
+        Some(Errno::EAGAIN) if !request.may_wait => {
+            let (files, name, turn) = (Arc::clone(files), request.filename.clone(), request.turn);
+            request.later = Some(Job::new(move || files.fetch(&name, coding, turn)));
+            Err(Outcome::Later)
+        }
         Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => {
             log::error!(target: "core", "AH00132: file permissions deny server access or a resource is lacking: {error}");
-            Status::SERVICE_UNAVAILABLE
+            Err(Outcome::Respond(Status::SERVICE_UNAVAILABLE))
         }
-        _ => Status::FORBIDDEN,
+        Some(Errno::ELOOP) => {
+            log::error!(
+                target: "core",
+                "[client {}] AH00037: Symbolic link not allowed or link target not accessible: {}",
+                request.peer,
+                String::from_utf8_lossy(&request.filename)
+            );
+            Err(Outcome::Respond(Status::FORBIDDEN))
+        }
+        _ => Err(Outcome::Respond(Status::FORBIDDEN)),
     }
 }
 

@@ -8,8 +8,8 @@ use manifold_engine::site::ServerName;
 use manifold_http::{Method, Status};
 
 use crate::authz_core;
-use crate::core::status_of;
-use crate::file_cache::{FileCache, Wait};
+use crate::core::look_up;
+use crate::file_cache::FileCache;
 use crate::location::Locations;
 
 /// The module's settings, and what it works with.
@@ -41,23 +41,27 @@ fn fixup_dir(Directories { index, server, files, locations }: &Directories, requ
     for name in index {
         request.filename.truncate(directory);
         request.filename.extend_from_slice(name.as_bytes());
-        match files.look_up(&request.filename, request.turn, Wait::Allowed) {
+        match look_up(files, request) {
             Ok(found @ Found::File(_)) => {
                 request.found = found;
                 return settle(locations, name, request);
             }
             Ok(_) => {}
-            Err(error) if status_of(&error) == Status::NOT_FOUND => {}
-            Err(error) => return Outcome::Respond(status_of(&error)),
+            Err(outcome) => {
+                // Whoever comes back here begins with the directory.
+                request.filename.truncate(directory);
+                return outcome;
+            }
         }
     }
     request.filename.truncate(directory);
-    if let Err(error) = files.look_up(&request.filename, request.turn, Wait::Allowed) {
-        request.found = Found::Nothing;
-        return match status_of(&error) {
-            Status::NOT_FOUND => Outcome::Declined,
-            status => Outcome::Respond(status),
-        };
+    match look_up(files, request) {
+        Ok(Found::Nothing) => {
+            request.found = Found::Nothing;
+            return Outcome::Declined;
+        }
+        Ok(_) => {}
+        Err(outcome) => return outcome,
     }
     if !matches!(request.method(), Method::Get | Method::Head) {
         return Outcome::Declined;

@@ -12,6 +12,7 @@ pub mod log_config;
 pub mod log_file;
 pub mod mime;
 mod name_hash;
+pub mod precompressed;
 pub mod status;
 
 use std::path::PathBuf;
@@ -61,6 +62,7 @@ pub fn phases(settings: Settings) -> Phases {
         &mut phases,
         Directories { index, server, files: Arc::clone(&files), locations: Arc::clone(&locations) },
     );
+    precompressed::register(&mut phases, settings.files.precompressed, &files);
     status::register(&mut phases, &settings.status);
     core::register_default_handler(&mut phases);
     for log in settings.access_logs {

@@ -5,14 +5,17 @@ use std::fs;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
 use manifold_engine::phases::{Outcome, Phase};
 use manifold_engine::request::{Body, Request};
 use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::{ServerName, Site};
+use manifold_http::ContentCoding;
 use manifold_modules::authz_core::Provider;
 use manifold_modules::authz_host::Subnet;
 use manifold_modules::file_cache::FileSettings;
@@ -173,4 +176,78 @@ fn the_access_log_has_a_line_for_each_request() {
     assert!(end.ends_with("] \"GET /page.css HTTP/1.1\" 200 3 \"-\" \"Test \\\"quoted\\\"\""), "{}", lines[0]);
     assert!(lines[1].ends_with("] \"HEAD /none HTTP/1.0\" 404 - \"-\" \"-\""), "{}", lines[1]);
     assert_eq!(lines.len(), 2);
+}
+
+/// A site that sends what lies compressed beside a file; the files are made anew.
+fn compressing_site(name: &str) -> Site {
+    let root = folder().join(name);
+    fs::create_dir_all(&root).unwrap();
+    for (name, text) in [
+        ("app.js", "plain app"),
+        ("app.js.br", "br app"),
+        ("app.js.gz", "gzipped app"),
+        ("old.css", "new text"),
+        ("old.css.br", "old text"),
+        ("alone.html", "alone"),
+        ("index.html", "index"),
+        ("index.html.gz", "gzipped index"),
+    ] {
+        fs::write(root.join(name), text).unwrap();
+    }
+    let old = fs::File::options().write(true).open(root.join("old.css.br")).unwrap();
+    old.set_modified(fs::metadata(root.join("old.css")).unwrap().modified().unwrap() - Duration::from_nanos(1))
+        .unwrap();
+    let precompressed = vec![ContentCoding::Brotli, ContentCoding::Gzip];
+    let files = FileSettings { precompressed, ..FileSettings::default() };
+    Site::new(phases(Settings { document_root: root, files, ..settings(vec![], Locations::default()) }))
+}
+
+#[test]
+fn what_lies_compressed_beside_a_file_is_sent_to_who_takes_it() {
+    let site = compressing_site("compressed");
+    let check = |path: &str, fields: &str, expected: &str| {
+        let answer = answer(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"), &site);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("-").to_owned();
+        let (status, coding, vary) = (&head[9..12], field("Content-Encoding: "), field("Vary: "));
+        assert_eq!(format!("{status} {coding} {vary} {} {body}", field("Content-Type: ")), expected, "{path} {fields}");
+        field("ETag: ")
+    };
+    let plain = check("/app.js", "", "200 - Accept-Encoding text/javascript plain app");
+    let gzipped = "200 gzip Accept-Encoding text/javascript gzipped app";
+    check("/app.js", "Accept-Encoding: gzip, deflate\r\n", gzipped);
+    check("/app.js", "Accept-Encoding: deflate\r\naccept-encoding: gzip;q=0.5, br;q=0.1\r\n", gzipped);
+    let tag = check("/app.js", "Accept-Encoding: gzip, br\r\n", "200 br Accept-Encoding text/javascript br app");
+    assert!(tag.ends_with("-br\"") && tag != plain, "{tag} and {plain}");
+    // Ranges and conditions are about what is sent.
+    check("/app.js", "Accept-Encoding: br\r\nRange: bytes=3-\r\n", "206 br Accept-Encoding text/javascript app");
+    let none_match = |tag: &str| format!("Accept-Encoding: br\r\nIf-None-Match: {tag}\r\n");
+    check("/app.js", &none_match(&tag), "304 - Accept-Encoding - ");
+    check("/app.js", &none_match(&plain), "200 br Accept-Encoding text/javascript br app");
+    // Older than the original, or not there at all.
+    check("/old.css", "Accept-Encoding: br\r\n", "200 - Accept-Encoding text/css new text");
+    check("/alone.html", "Accept-Encoding: br, gzip\r\n", "200 - Accept-Encoding text/html alone");
+    check("/", "Accept-Encoding: br, gzip\r\n", "200 gzip Accept-Encoding text/html gzipped index");
+    check("/app.js.br", "Accept-Encoding: br\r\n", "200 - - text/javascript br app");
+}
+
+/// A thread that must not wait for a disk gives the same answers, and has little fetched by others.
+#[test]
+fn a_host_that_must_not_wait_gives_the_same_answers() {
+    let site = compressing_site("impatient");
+    for path in ["/app.js", "/", "/old.css", "/none", "/none/", "/app.js/more"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br, gzip\r\n\r\n");
+        let expected = answer(&request, &site);
+        let mut io = MemoryTransport::new([Input::Bytes(request.into_bytes())]);
+        let mut conn = Conn::new(([192, 0, 2, 7], 4711).into());
+        let host = MemoryHost::default();
+        host.impatient.store(true, Ordering::Relaxed);
+        {
+            let mut served = pin!(serve(&mut io, &mut conn, &site, &host));
+            let polls =
+                (0..20).take_while(|_| served.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert!(polls.count() < 10, "{path}");
+        }
+        assert_eq!(String::from_utf8(std::mem::take(&mut io.sent)).unwrap(), expected, "{path}");
+    }
 }

@@ -33,14 +33,15 @@ pub(super) struct Name<'a> {
     pub coding: Option<ContentCoding>,
 }
 
-/// A file as it was found.
+/// A file as it was found, or a sibling that was not there.
 #[derive(Debug)]
 pub(super) struct Known {
     /// Where it is, its coding's extension included.
     pub path: CString,
     pub coding: Option<ContentCoding>,
     pub hash: u64,
-    pub stamp: Stamp,
+    /// `None`: nothing is there.
+    pub stamp: Option<Stamp>,
     /// Whether the stamp tells the next change.
     pub settled: bool,
     pub uses: Uses,
@@ -103,6 +104,19 @@ impl Name<'_> {
 }
 
 impl Known {
+    /// Nothing is there.
+    pub(super) fn missing(name: Name<'_>, path: &CStr) -> Known {
+        Known {
+            path: path.to_owned(),
+            coding: name.coding,
+            hash: name.hash(),
+            stamp: None,
+            settled: true,
+            uses: Uses::default(),
+            resource: Weak::new(),
+        }
+    }
+
     pub(super) fn is(&self, name: Name<'_>) -> bool {
         let path = self.path.as_bytes();
         // A sibling's path is longer by a dot and its extension.
@@ -167,15 +181,7 @@ mod tests {
     }
 
     fn known(name: Name<'_>) -> Arc<Known> {
-        Arc::new(Known {
-            path: name.write_path(&mut Vec::new()).unwrap().to_owned(),
-            coding: name.coding,
-            hash: name.hash(),
-            stamp: Stamp(manifold_sys::file::status(c"/").unwrap()),
-            settled: true,
-            uses: Uses::default(),
-            resource: Weak::new(),
-        })
+        Arc::new(Known::missing(name, name.write_path(&mut Vec::new()).unwrap()))
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use manifold_sys::file::{self, FileKind, FileStatus};
 use nix::errno::Errno;
@@ -43,7 +44,12 @@ pub enum Wait {
 pub(super) struct Door {
     links: Links,
     root: PathBuf,
+    /// How often, lately and without an exception, the kernel did not know a name that it had resolved just before.
+    forgotten: AtomicU8,
 }
+
+/// After so many it is clear that this file system's names are never at hand, as those of some network file systems.
+const FORGOTTEN_MAX: u8 = 8;
 
 /// Only what the kernel has at hand is asked for; nix has no name for it yet.
 const RESOLVE_CACHED: ResolveFlag = ResolveFlag::from_bits_retain(nix::libc::RESOLVE_CACHED);
@@ -51,7 +57,7 @@ const RESOLVE_CACHED: ResolveFlag = ResolveFlag::from_bits_retain(nix::libc::RES
 impl Door {
     /// The way to files below `root`.
     pub(super) fn new(links: Links, root: PathBuf) -> Door {
-        Door { links, root }
+        Door { links, root, forgotten: AtomicU8::new(0) }
     }
 
     /// What stands under `path`.
@@ -79,8 +85,20 @@ impl Door {
         self.links == Links::Follow
     }
 
+    /// Learns whether the kernel keeps names at hand, from one that was resolved just now. Where it does not, waiting for them
+    /// somewhere else would have to be repeated without end.
+    pub(super) fn learn(&self, path: &CStr) {
+        let forgotten =
+            matches!(self.status(path, Wait::Never), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        let before = self.forgotten.load(Ordering::Relaxed);
+        if before < FORGOTTEN_MAX {
+            self.forgotten.store(if forgotten { before + 1 } else { 0 }, Ordering::Relaxed);
+        }
+    }
+
     fn enter(&self, path: &CStr, flags: OFlag, wait: Wait) -> io::Result<OwnedFd> {
         let flags = flags | OFlag::O_CLOEXEC;
+        let wait = if self.forgotten.load(Ordering::Relaxed) < FORGOTTEN_MAX { wait } else { Wait::Allowed };
         let cached = if wait == Wait::Never { RESOLVE_CACHED } else { ResolveFlag::empty() };
         if self.links == Links::Follow {
             return Ok(match wait {

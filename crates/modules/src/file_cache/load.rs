@@ -16,6 +16,7 @@ use super::etag::{self, TagParts};
 use super::links::Wait;
 use super::stamp::Stamp;
 use crate::mime::Types;
+use crate::precompressed::is_compressed;
 
 /// Files up to this many bytes are kept in memory; larger ones are kept open and sent by the kernel.
 pub const MEMORY_MAX: u64 = 32 * 1024;
@@ -25,6 +26,7 @@ pub const MEMORY_MAX: u64 = 32 * 1024;
 pub(super) struct Loader {
     pub tag: TagParts,
     pub types: Types,
+    pub precompressed: Vec<ContentCoding>,
 }
 
 /// A file as it was read.
@@ -74,14 +76,17 @@ impl Loader {
         // The extension of a coding says nothing of what is in it.
         let name = path.to_bytes();
         let name = coding.map_or(name, |coding| &name[..name.len() - 1 - coding.extension().len()]);
+        let (seconds, nanoseconds) = stamp.0.modified;
         let resource = Resource::of(
             content,
             &Representation {
                 size: read.0.size,
-                modified: Some(u64::try_from(stamp.0.modified.0).unwrap_or(0)),
+                modified: Some(u64::try_from(seconds).unwrap_or(0)),
+                modified_nanoseconds: nanoseconds,
                 etag: &etag::render(self.tag, &read, turn.wall, digest.as_deref(), coding),
                 media_type: self.types.of(name).cloned(),
-                ..Representation::default()
+                coding,
+                varies: !self.precompressed.is_empty() && !is_compressed(name, &self.precompressed),
             },
         );
         Ok(Some(Loaded { resource, stamp, settled }))
@@ -90,7 +95,7 @@ impl Loader {
     fn digest(&self, file: &File, content: &Content, wait: Wait) -> io::Result<Vec<u8>> {
         match (content, wait) {
             (Content::Memory(bytes), _) => Ok(etag::digest_of(bytes)),
-            (Content::File(_), Wait::Never) => Err(io::ErrorKind::WouldBlock.into()),
+            (Content::File(_), Wait::Never) => Err(Errno::EAGAIN.into()),
             (Content::File(_), Wait::Allowed) => etag::digest(file),
         }
     }

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use manifold_engine::request::{Content, Found, Resource};
 use manifold_engine::transport::Turn;
+use manifold_http::ContentCoding;
 use manifold_sys::file::FileKind;
 use nix::errno::Errno;
 use nix::sys::resource;
@@ -71,11 +72,19 @@ pub struct FileSettings {
     pub tag: TagParts,
     /// `Options FollowSymLinks` and `SymLinksIfOwnerMatch`.
     pub links: Links,
+    /// `ManifoldPrecompressed`: codings in which files may lie beside the original.
+    pub precompressed: Vec<ContentCoding>,
 }
 
 impl Default for FileSettings {
     fn default() -> FileSettings {
-        FileSettings { check: Check::Always, size: CACHE_SIZE, tag: TagParts::DEFAULT, links: Links::Follow }
+        FileSettings {
+            check: Check::Always,
+            size: CACHE_SIZE,
+            tag: TagParts::DEFAULT,
+            links: Links::Follow,
+            precompressed: Vec::new(),
+        }
     }
 }
 
@@ -114,7 +123,7 @@ impl FileCache {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             check: settings.check,
             door: Door::new(settings.links, root),
-            loader: Loader { tag: settings.tag, types },
+            loader: Loader { tag: settings.tag, types, precompressed: settings.precompressed.clone() },
             kept: Mutex::new(Kept {
                 memory: S3Fifo::new(settings.size),
                 open: S3Fifo::new(OPEN_MAX.min(descriptors / OPEN_PART)),
@@ -122,15 +131,25 @@ impl FileCache {
         }
     }
 
-    /// What stands under `name` now.
+    /// What stands under `name` now, or beside it as its sibling in `coding`.
     ///
     /// # Errors
     /// The error of the look-up or of opening: `NotFound`, `PermissionDenied`, `NotADirectory` and so on;
     /// `PermissionDenied` for what is neither file nor directory; `ELOOP` for a symbolic link that is not to be followed. With
     /// [`Wait::Never`], `WouldBlock` where a disk would have to be waited for: the same look-up, made where waiting harms nobody,
     /// brings what is missing.
-    pub fn look_up(&self, name: &[u8], turn: Turn, wait: Wait) -> io::Result<Found> {
-        self.find(Name { path: name, coding: None }, turn, wait)
+    pub fn look_up(&self, name: &[u8], coding: Option<ContentCoding>, turn: Turn, wait: Wait) -> io::Result<Found> {
+        self.find(Name { path: name, coding }, turn, wait)
+    }
+
+    /// Fetches what a look-up with [`Wait::Never`] lacked: from here on the cache has it, or the kernel.
+    pub fn fetch(&self, name: &[u8], coding: Option<ContentCoding>, turn: Turn) {
+        let name = Name { path: name, coding };
+        // An error is met again by whoever asked for the file.
+        let _met_again = self.find(name, turn, Wait::Allowed);
+        if let Ok(path) = name.write_path(&mut Vec::new()) {
+            self.door.learn(path);
+        }
     }
 
     fn find(&self, name: Name<'_>, turn: Turn, wait: Wait) -> io::Result<Found> {
@@ -167,8 +186,11 @@ impl FileCache {
                 // A name that was resolved a moment ago is not worth more than one call, even where that might have to wait.
                 let wait = if self.door.is_open() { Wait::Allowed } else { wait };
                 match self.door.status(&known.path, wait) {
-                    Ok(status) if known.settled && Stamp(status) == known.stamp => slot.at = Some(turn.now),
+                    Ok(status) if known.settled && known.stamp == Some(Stamp(status)) => slot.at = Some(turn.now),
                     Ok(_) => return Ok(None),
+                    Err(error) if known.stamp.is_none() && error.kind() == io::ErrorKind::NotFound => {
+                        slot.at = Some(turn.now);
+                    }
                     Err(error) => {
                         if error.kind() != io::ErrorKind::WouldBlock {
                             self.lock().remove(known.hash);
@@ -179,6 +201,9 @@ impl FileCache {
                 }
             }
             slot.turn = turn.number;
+        }
+        if known.stamp.is_none() {
+            return Err(Errno::ENOENT.into());
         }
         known.uses.count();
         Ok(known.resource.upgrade().map(Found::File))
@@ -191,11 +216,17 @@ impl FileCache {
         let kept = match kept {
             Some(kept) if self.check == Check::Never => Some(kept),
             kept => {
-                let status = self.door.status(path, wait)?;
+                let status = match self.door.status(path, wait) {
+                    Err(error) if name.coding.is_some() && error.kind() == io::ErrorKind::NotFound => {
+                        front.remember(Arc::new(Known::missing(name, path)), turn);
+                        return Err(error);
+                    }
+                    status => status?,
+                };
                 if status.kind() == FileKind::Directory {
                     return Ok(Found::Directory);
                 }
-                kept.filter(|(known, _)| known.stamp == Stamp(status))
+                kept.filter(|(known, _)| known.stamp == Some(Stamp(status)))
             }
         };
         let (known, resource) = match kept {
@@ -224,15 +255,8 @@ impl FileCache {
     fn keep(&self, name: Name<'_>, path: &CStr, loaded: Loaded) -> (Arc<Known>, Arc<Resource>) {
         let Loaded { resource, stamp, settled } = loaded;
         let resource = Arc::new(resource);
-        let known = Arc::new(Known {
-            path: path.to_owned(),
-            coding: name.coding,
-            hash: name.hash(),
-            stamp,
-            settled,
-            uses: Uses::default(),
-            resource: Arc::downgrade(&resource),
-        });
+        let (stamp, resource_known) = (Some(stamp), Arc::downgrade(&resource));
+        let known = Arc::new(Known { stamp, settled, resource: resource_known, ..Known::missing(name, path) });
         let entry = Entry { known: Arc::clone(&known), resource: Arc::clone(&resource) };
         self.lock().insert(entry);
         (known, resource)

@@ -73,7 +73,7 @@ fn text(resource: &Resource) -> String {
 
 /// What a look-up says, in one line: the content, `directory`, or the error.
 fn said(cache: &FileCache, name: &[u8], turn: Turn) -> String {
-    match cache.look_up(name, turn, Wait::Allowed) {
+    match cache.look_up(name, None, turn, Wait::Allowed) {
         Ok(Found::Directory) => "directory".to_owned(),
         Ok(found) => text(&file(found)),
         Err(error) => format!("{}", Errno::from_raw(error.raw_os_error().unwrap_or(0))),
@@ -199,7 +199,9 @@ fn a_file_that_may_not_be_read_any_more_is_refused_although_it_is_kept() {
     assert_eq!(said(&cache, &folder.name("page"), later()), expected);
     let name = Name { path: &folder.name("page"), coding: None };
     let mode = front::with(cache.id, |front| {
-        front.find(name.hash(), name).and_then(|slot| slot.known.as_ref().map(|known| known.stamp.0.mode & 0o777))
+        front
+            .find(name.hash(), name)
+            .and_then(|slot| slot.known.as_ref().map(|known| known.stamp.unwrap().0.mode & 0o777))
     });
     assert!(matches!(mode, None | Some(0)), "what was kept is of before: {mode:?}");
 }
@@ -209,13 +211,13 @@ fn an_unchanged_file_is_read_once_and_a_fresh_one_every_time() {
     let folder = Folder::new("unchanged");
     folder.write("page", "text");
     let cache = folder.cache(&FileSettings::default());
-    let look = |turn| file(cache.look_up(&folder.name("page"), turn, Wait::Allowed).unwrap());
+    let look = |turn| file(cache.look_up(&folder.name("page"), None, turn, Wait::Allowed).unwrap());
     assert!(Arc::ptr_eq(&look(later()), &look(later())));
 
     let (seconds, nanoseconds) = Stamp(manifold_sys::file::status(&c_name(&folder, "page")).unwrap()).0.changed;
     let changed = Duration::new(seconds as u64, nanoseconds);
     let cache = folder.cache(&FileSettings::default());
-    let look = |turn| file(cache.look_up(&folder.name("page"), turn, Wait::Allowed).unwrap());
+    let look = |turn| file(cache.look_up(&folder.name("page"), None, turn, Wait::Allowed).unwrap());
     let just_now = at(changed + Duration::from_millis(1));
     let (first, same_turn) = (look(just_now), look(just_now));
     let second = look(at(changed + Duration::from_millis(2)));
@@ -236,13 +238,13 @@ fn small_files_are_kept_in_memory_large_ones_open_and_types_known() {
     let cache = folder.cache(&FileSettings::default());
     folder.write("large.css", &large("x"));
     folder.write("small.html", "small");
-    let look = |name: &str| cache.look_up(&folder.name(name), later(), Wait::Allowed).unwrap();
+    let look = |name: &str| cache.look_up(&folder.name(name), None, later(), Wait::Allowed).unwrap();
     let (large, small) = (file(look("large.css")), file(look("small.html")));
     assert!(matches!(large.content, Content::File(_)) && matches!(small.content, Content::Memory(_)));
     assert_eq!(large.media_type().map(|name| &**name), Some("text/css"));
     assert!(small.whole_head().ends_with(b"\r\nContent-Length: 5\r\nContent-Type: text/html\r\n\r\n"));
     assert!(matches!(look("."), Found::Directory));
-    let nul = cache.look_up(b"/a\0b", later(), Wait::Allowed).unwrap_err();
+    let nul = cache.look_up(b"/a\0b", None, later(), Wait::Allowed).unwrap_err();
     assert_eq!(nul.kind(), io::ErrorKind::NotFound);
 }
 
@@ -251,7 +253,7 @@ fn a_file_that_is_replaced_while_it_is_sent_is_sent_to_its_end() {
     let folder = Folder::new("sent");
     folder.write("page", &large("a"));
     let cache = folder.cache(&FileSettings::default());
-    let being_sent = file(cache.look_up(&folder.name("page"), later(), Wait::Allowed).unwrap());
+    let being_sent = file(cache.look_up(&folder.name("page"), None, later(), Wait::Allowed).unwrap());
     folder.write("new", &large("b"));
     fs::rename(folder.path("new"), folder.path("page")).unwrap();
     assert_eq!(said(&cache, &folder.name("page"), later()), large("b"));
@@ -287,7 +289,7 @@ fn threads_share_what_one_of_them_has_read() {
     let folder = Folder::new("threads");
     folder.write("page", "text");
     let cache = folder.cache(&FileSettings::default());
-    let look = || file(cache.look_up(&folder.name("page"), later(), Wait::Allowed).unwrap());
+    let look = || file(cache.look_up(&folder.name("page"), None, later(), Wait::Allowed).unwrap());
     let first = look();
     std::thread::scope(|scope| {
         let other = scope.spawn(look).join().unwrap();
@@ -302,7 +304,7 @@ fn what_is_kept_is_bounded_and_a_scan_leaves_what_is_in_use() {
     let cache = folder.cache(&FileSettings { size: 100 * weight, ..FileSettings::default() });
     let names: Vec<String> = (0..2000).map(|number| format!("{number:04}")).collect();
     names.iter().for_each(|name| folder.write(name, name));
-    let look = |name: &str| file(cache.look_up(&folder.name(name), later(), Wait::Allowed).unwrap());
+    let look = |name: &str| file(cache.look_up(&folder.name(name), None, later(), Wait::Allowed).unwrap());
     let hot: Vec<_> = names[..50].iter().map(|name| look(name)).collect();
     for name in &names[..50] {
         (0..3).for_each(|_| drop(look(name)));
@@ -341,7 +343,7 @@ fn what_the_kernel_has_at_hand_is_looked_up_without_waiting() {
         for (name, expected) in [("page", "text".to_owned()), ("large", large("x"))] {
             // Twice: unknown, and known.
             for _ in 0..2 {
-                match cache.look_up(&folder.name(name), later(), Wait::Never) {
+                match cache.look_up(&folder.name(name), None, later(), Wait::Never) {
                     Ok(found) => assert_eq!(text(&file(found)), expected),
                     // A file system of which the kernel keeps no names; then what was looked up by waiting is known.
                     Err(error) => {
@@ -462,4 +464,37 @@ fn c_path(path: &Path) -> std::ffi::CString {
 fn swap(one: &CStr, other: &CStr) {
     use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
     renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE).unwrap();
+}
+
+/// A sibling is looked for anew like any file; that there is none is remembered, and found out when there is one.
+#[test]
+fn a_sibling_is_there_as_soon_as_it_is_there() {
+    let folder = Folder::new("sibling");
+    let settings = FileSettings { precompressed: vec![ContentCoding::Brotli], ..FileSettings::default() };
+    let cache = folder.cache(&settings);
+    folder.write("page.html", "plain");
+    let name = folder.name("page.html");
+    let sibling = || match cache.look_up(&name, Some(ContentCoding::Brotli), later(), Wait::Allowed) {
+        Ok(found) => {
+            let resource = file(found);
+            let head = String::from_utf8(resource.whole_head().to_vec()).unwrap();
+            assert!(head.contains("-br\"\r\nVary: Accept-Encoding\r\n"), "{head}");
+            assert!(head.ends_with("Content-Type: text/html\r\nContent-Encoding: br\r\n\r\n"), "{head}");
+            text(&resource)
+        }
+        Err(error) => error.kind().to_string(),
+    };
+    let none = io::ErrorKind::NotFound.to_string();
+    for _ in 0..2 {
+        assert_eq!((said(&cache, &name, later()), sibling()), ("plain".to_owned(), none.clone()));
+    }
+    folder.write("page.html.br", "pressed");
+    for _ in 0..2 {
+        assert_eq!((said(&cache, &name, later()), sibling()), ("plain".to_owned(), "pressed".to_owned()));
+    }
+    // By its own name it is a file like others.
+    let itself = file(cache.look_up(&folder.name("page.html.br"), None, later(), Wait::Allowed).unwrap());
+    assert!(!String::from_utf8_lossy(itself.whole_head()).contains("Content-Encoding"));
+    fs::remove_file(folder.path("page.html.br")).unwrap();
+    assert_eq!((said(&cache, &name, later()), sibling()), ("plain".to_owned(), none));
 }
