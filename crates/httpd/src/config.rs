@@ -197,14 +197,15 @@ impl Resolver<'_> {
             self.unknown_name("group", &group.value, Some(group), 544);
             return None;
         }
-        let mut user = match user {
+        let user = match user {
             Some(user) => user,
             None if server.user.is_none() && !privileges::is_root() => return Some(None),
             None => return None,
         };
-        if let Some((_, Some(gid))) = group {
-            user.gid = gid;
-        }
+        let user = match group {
+            Some((_, Some(gid))) => user.in_group(gid),
+            _ => user,
+        };
         Some(privileges::is_root().then_some(user))
     }
 

@@ -28,17 +28,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use manifold_config::document;
+use manifold_mpm::head_start;
 use manifold_mpm::limits::Model;
 
 pub use locate::{DEFAULT_CONFIG, Located, State, locate};
 
 /// The program `httpd` with the arguments that follow its name; `apachectl`'s verbs are understood as well.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    head_start::equip();
     run::main(args)
 }
 
 /// The program `serve` with the arguments that follow its name: a folder over HTTP, without configuration.
 pub fn serve_main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    head_start::equip();
     serve::main(args)
 }
 

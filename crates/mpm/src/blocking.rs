@@ -151,7 +151,9 @@ impl BlockingTransport {
         }
     }
 
-    /// Half-closes, then drops what the client still sends until it closes as well, for a bounded time.
+    /// Half-closes, then drops what the client still sends until it closes as well, for a bounded time. Not inlined, for the
+    /// same reason as [`send_read`].
+    #[inline(never)]
     fn linger(self, total: Duration) {
         if self.stream.shutdown(Shutdown::Write).is_err() || self.stream.set_read_timeout(Some(LINGER_READ)).is_err() {
             return;
@@ -190,6 +192,9 @@ const READ_MAX: usize = 16 * 1024;
 
 /// Reads the beginning of a range and sends it. What the peer does not take is read again the next time, so that a slow
 /// one holds no buffer.
+///
+/// Not inlined: its buffer would make every thread touch that much more of its stack.
+#[inline(never)]
 fn send_read(stream: &impl AsFd, file: &File, range: Range<u64>, room: usize) -> io::Result<u64> {
     let mut buffer = [0; READ_MAX];
     let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(room).min(READ_MAX);

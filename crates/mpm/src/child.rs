@@ -4,7 +4,7 @@ use std::io;
 use std::thread::Builder;
 
 use manifold_sys::signal::{self, Signal};
-use manifold_sys::{privileges, process};
+use manifold_sys::{heap, privileges, process};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -51,6 +51,10 @@ pub(crate) fn serve(child: &Child<'_>) -> u8 {
 /// asks it to finish (each model collects it in its own way); all others are the parent's business.
 fn settle(child: &Child<'_>) -> io::Result<()> {
     take_place(child.generation)?;
+    if matches!(child.generation.limits.model, Model::Worker | Model::Event) {
+        // In the steady state nothing is allocated, so that no thread waits for another's heap.
+        heap::share(cpus());
+    }
     signal::on_parent_death(Signal::SIGTERM)?;
     let mut blocked = vec![Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGUSR2];
     if child.generation.limits.model == Model::Prefork {

@@ -13,6 +13,7 @@ pub mod directives;
 mod ending;
 mod event;
 pub mod generation;
+pub mod head_start;
 pub mod health;
 pub mod host;
 pub mod ledger;

@@ -71,7 +71,11 @@ impl Scoreboard {
     /// The slot of process `server`, less than [`servers`](Self::servers).
     pub fn server(&self, server: usize) -> ServerSlot<'_> {
         assert!(server < self.servers, "process slot {server} of {}", self.servers);
-        ServerSlot { words: &self.words[HEAD_WORDS + server * SERVER_WORDS..][..SERVER_WORDS] }
+        let workers = HEAD_WORDS + self.servers * SERVER_WORDS + server * self.threads * WORKER_WORDS;
+        ServerSlot {
+            words: &self.words[HEAD_WORDS + server * SERVER_WORDS..][..SERVER_WORDS],
+            workers: &self.words[workers..][..self.threads * WORKER_WORDS],
+        }
     }
 
     /// The slot of worker `thread` in process `server`.
@@ -87,6 +91,7 @@ impl Scoreboard {
         self.server(server).clear_connections();
         for thread in 0..self.threads {
             self.worker(server, thread).set_status(Status::Dead);
+            self.worker(server, thread).clear_places();
         }
     }
 
@@ -134,10 +139,20 @@ pub enum Place {
     Lingering,
 }
 
+/// Counts a connection less in one place and one more in another; `places` are their words, which one thread writes.
+fn shift(words: &[AtomicU64], places: &[usize; 5], from: Place, to: Place) {
+    let word = |place: Place| &words[places[place as usize]];
+    let add = |word: &AtomicU64, n: u64| word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    add(word(from), u64::MAX);
+    add(word(to), 1);
+}
+
 /// A process in the scoreboard.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerSlot<'a> {
     words: &'a [AtomicU64],
+    /// Those of its workers.
+    workers: &'a [AtomicU64],
 }
 
 impl ServerSlot<'_> {
@@ -215,34 +230,10 @@ impl ServerSlot<'_> {
         self.words[Self::OPEN].fetch_add(n as u64, Ordering::Relaxed);
     }
 
-    /// Counts connections that began (1) or ceased (-1) to wait, parked, for the client's next request.
-    pub fn add_keep_alive(&self, n: i64) {
-        self.words[Self::KEEP_ALIVE].fetch_add(n as u64, Ordering::Relaxed);
-    }
-
-    /// Counts connections that began (1) or ceased (-1) to wait, parked, for more of a head or body.
-    pub fn add_wait_io(&self, n: i64) {
-        self.words[Self::WAIT_IO].fetch_add(n as u64, Ordering::Relaxed);
-    }
-
-    /// Counts connections that began (1) or ceased (-1) to wait, parked, for the client to take more of an answer.
-    pub fn add_writing(&self, n: i64) {
-        self.words[Self::WRITING].fetch_add(n as u64, Ordering::Relaxed);
-    }
-
-    /// Counts connections that began (1) or ended (-1) to linger.
-    pub fn add_lingering(&self, n: i64) {
-        self.words[Self::LINGERING].fetch_add(n as u64, Ordering::Relaxed);
-    }
-
-    /// Moves a connection from one place to another, in a process where one thread alone counts: no other may call this or
-    /// count by any of the methods above.
+    /// Moves a connection from one place to another, in a process where one thread alone counts. Where threads take turns with
+    /// connections, each counts for itself: [`WorkerSlot::shift`].
     pub fn shift(&self, from: Place, to: Place) {
-        let word = |place: Place| &self.words[Self::PLACES[place as usize]];
-        let add =
-            |word: &AtomicU64, n: u64| word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-        add(word(from), u64::MAX);
-        add(word(to), 1);
+        shift(self.words, &Self::PLACES, from, to);
     }
 
     /// The words of the places, in their order.
@@ -276,14 +267,23 @@ impl ServerSlot<'_> {
     /// The process' connections by state; each number is exact, though they are not read in one instant.
     pub fn counts(&self) -> Counts {
         // A reader may see the end of a state before its beginning was seen: never less than none.
-        let load = |word: usize| (self.words[word].load(Ordering::Relaxed) as i64).max(0) as u64;
+        let sum = |place: Place| {
+            let own = self.words[Self::PLACES[place as usize]].load(Ordering::Relaxed) as i64;
+            let workers = self.workers.chunks(WORKER_WORDS).map(|words| WorkerSlot { words }.counted(place));
+            workers.fold(own, i64::wrapping_add).max(0) as u64
+        };
         Counts {
-            open: load(Self::OPEN),
-            keep_alive: load(Self::KEEP_ALIVE),
-            wait_io: load(Self::WAIT_IO),
-            writing: load(Self::WRITING),
-            lingering: load(Self::LINGERING),
+            open: self.open(),
+            keep_alive: sum(Place::KeepAlive),
+            wait_io: sum(Place::WaitIo),
+            writing: sum(Place::Writing),
+            lingering: sum(Place::Lingering),
         }
+    }
+
+    /// Connections accepted and not yet closed.
+    pub fn open(&self) -> u64 {
+        (self.words[Self::OPEN].load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
     fn clear_connections(&self) {
@@ -309,8 +309,12 @@ mod tests {
         board.worker(1, 2).count_connection();
         board.worker(1, 2).count_request(100);
         board.server(1).add_open(2);
-        board.server(1).add_keep_alive(1);
-        assert_eq!(board.server(1).counts(), Counts { open: 2, keep_alive: 1, ..Counts::default() });
+        board.server(1).shift(Place::Nowhere, Place::KeepAlive);
+        // One worker parks two connections, others take them up and park one of them anew.
+        (0..2).for_each(|_| board.worker(1, 0).shift(Place::Nowhere, Place::KeepAlive));
+        board.worker(1, 2).shift(Place::KeepAlive, Place::Nowhere);
+        board.worker(1, 1).shift(Place::KeepAlive, Place::Lingering);
+        assert_eq!(board.server(1).counts(), Counts { open: 2, keep_alive: 1, lingering: 1, ..Counts::default() });
         board.server(1).count_shed();
         (0..2).for_each(|_| board.server(1).count_refused());
         board.worker(0, 0).count_request(11);

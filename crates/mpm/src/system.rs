@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use manifold_sys::heap;
 use manifold_sys::listener;
 use manifold_sys::process::{self, Ended};
 use manifold_sys::signal::{self, Origin, Signal, Signals};
@@ -99,6 +100,8 @@ pub struct Unix {
     operator: Box<dyn Operator>,
     /// The reading end of the pipe in which the successor tells that it serves.
     ready: Option<io::PipeReader>,
+    /// The generation of the last child.
+    forked: u64,
 }
 
 impl Unix {
@@ -109,7 +112,7 @@ impl Unix {
     pub fn new(operator: Box<dyn Operator>) -> io::Result<Unix> {
         use Signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
         let signals = Signals::collect(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD])?;
-        Ok(Unix { signals, operator, ready: None })
+        Ok(Unix { signals, operator, ready: None, forked: 0 })
     }
 }
 
@@ -154,6 +157,10 @@ impl System for Unix {
     }
 
     fn fork(&mut self, generation: &Generation, slot: usize) -> io::Result<i32> {
+        if self.forked != generation.number {
+            self.forked = generation.number;
+            heap::tidy_up();
+        }
         process::spawn_child(|| child::run(&Child { generation, slot }))
     }
 

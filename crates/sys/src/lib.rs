@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod file;
+pub mod heap;
 pub mod listener;
 pub mod page_cache;
 pub mod privileges;

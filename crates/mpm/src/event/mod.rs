@@ -148,7 +148,7 @@ impl<'a> Shared<'a> {
 
     /// Connections accepted and not yet closed.
     fn open(&self) -> usize {
-        self.child.server().counts().open as usize
+        self.child.server().open() as usize
     }
 
     fn is_full(&self) -> bool {

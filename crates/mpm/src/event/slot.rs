@@ -11,7 +11,7 @@ use manifold_engine::serve::Conn;
 use crate::clock::Deadline;
 use crate::event::Task;
 use crate::event::transport::{Lingering, Resting};
-use crate::scoreboard::ServerSlot;
+use crate::scoreboard::{self, WorkerSlot};
 
 /// What a slot holds while no worker is in it.
 #[derive(Default)]
@@ -75,13 +75,14 @@ impl Waits {
         }
     }
 
-    fn add(self, server: &ServerSlot<'_>, n: i64) {
+    /// Under which number the scoreboard counts such connections.
+    fn counted(self) -> scoreboard::Place {
         match self {
-            Waits::Not => {}
-            Waits::KeepAlive => server.add_keep_alive(n),
-            Waits::First | Waits::Input => server.add_wait_io(n),
-            Waits::Output => server.add_writing(n),
-            Waits::Lingering => server.add_lingering(n),
+            Waits::Not => scoreboard::Place::Nowhere,
+            Waits::KeepAlive => scoreboard::Place::KeepAlive,
+            Waits::First | Waits::Input => scoreboard::Place::WaitIo,
+            Waits::Output => scoreboard::Place::Writing,
+            Waits::Lingering => scoreboard::Place::Lingering,
         }
     }
 }
@@ -99,13 +100,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The connection waits for something else now, and is counted so. Called by the worker in the slot.
-    pub fn count(&self, waits: Waits, server: &ServerSlot<'_>) {
+    /// The connection waits for something else now, and is counted so by `worker`, which is in the slot.
+    pub fn count(&self, waits: Waits, worker: &WorkerSlot<'_>) {
         let before = Waits::of(self.counted.load(Ordering::Relaxed));
         if before != waits {
             self.counted.store(waits as u8, Ordering::Relaxed);
-            before.add(server, -1);
-            waits.add(server, 1);
+            worker.shift(before.counted(), waits.counted());
         }
     }
 

@@ -23,20 +23,34 @@ const LINGER_SHARE: usize = 256 * 1024;
 /// Where a connection is parked while it waits: its place, and the epoll instance that watches it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parking<'a> {
-    /// Watches the socket once it had to wait for the first time; edge-triggered, so that no call is needed for later waits.
+    /// Watches the socket for what it had to wait for once; edge-triggered, so that no call is needed for later waits.
     pub epoll: &'a Epoll,
     /// Names the connection among the epoll instance's events.
     pub token: u64,
     pub place: &'a Place,
 }
 
+/// What of a socket the epoll instance watches. A socket that was just added tells at once what it is ready for, and that it
+/// can be written to is so nearly always and of no interest to a connection that waits for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watched {
+    Nothing,
+    Input,
+    InputAndOutput,
+}
+
 impl Parking<'_> {
-    fn wait(&self, stream: &TcpStream, watched: &mut bool, deadline: Instant) -> io::Result<()> {
+    fn wait(&self, stream: &TcpStream, watched: &mut Watched, wanted: Watched, deadline: Instant) -> io::Result<()> {
         self.place.deadline.set(deadline);
-        if !*watched {
-            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-            self.epoll.add(stream, EpollEvent::new(flags, self.token))?;
-            *watched = true;
+        if *watched < wanted {
+            let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+            flags.set(EpollFlags::EPOLLOUT, wanted == Watched::InputAndOutput);
+            let mut event = EpollEvent::new(flags, self.token);
+            match watched {
+                Watched::Nothing => self.epoll.add(stream, event)?,
+                _ => self.epoll.modify(stream, &mut event)?,
+            }
+            *watched = wanted;
         }
         Ok(())
     }
@@ -46,14 +60,13 @@ impl Parking<'_> {
 #[derive(Debug)]
 pub(crate) struct Resting {
     stream: TcpStream,
-    /// Whether the epoll instance watches it.
-    watched: bool,
+    watched: Watched,
 }
 
 impl Resting {
     /// A socket that was just accepted and is non-blocking.
     pub fn new(stream: TcpStream) -> Resting {
-        Resting { stream, watched: false }
+        Resting { stream, watched: Watched::Nothing }
     }
 
     /// Has the socket watched until `deadline`.
@@ -61,7 +74,7 @@ impl Resting {
     /// # Errors
     /// The error of epoll_ctl(2).
     pub fn park(&mut self, parking: Parking<'_>, deadline: Instant) -> io::Result<()> {
-        parking.wait(&self.stream, &mut self.watched, deadline)
+        parking.wait(&self.stream, &mut self.watched, Watched::Input, deadline)
     }
 
     /// The transport of its next request.
@@ -78,7 +91,7 @@ impl Resting {
 pub(crate) struct NonblockingTransport<'a> {
     stream: TcpStream,
     parking: Parking<'a>,
-    watched: bool,
+    watched: Watched,
     in_buffer: ReadBuffer,
     out: OutQueue,
     /// The last receive filled its buffer: more may be waiting, and no event will tell.
@@ -133,7 +146,7 @@ impl NonblockingTransport<'_> {
     pub fn into_lingering(mut self, total: Duration) -> io::Result<Lingering> {
         self.stream.shutdown(Shutdown::Write)?;
         let now = clock::tick().now;
-        self.parking.wait(&self.stream, &mut self.watched, now + LINGER_READ)?;
+        self.parking.wait(&self.stream, &mut self.watched, Watched::Input, now + LINGER_READ)?;
         Ok(Lingering { stream: self.stream, give_up: now + total, deadline: now + LINGER_READ })
     }
 
@@ -145,7 +158,8 @@ impl NonblockingTransport<'_> {
         self.share = SHARE;
         self.in_buffer.settle();
         self.parking.place.want(waits);
-        match self.parking.wait(&self.stream, &mut self.watched, by) {
+        let wanted = if waits == Waits::Output { Watched::InputAndOutput } else { Watched::Input };
+        match self.parking.wait(&self.stream, &mut self.watched, wanted, by) {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
@@ -242,7 +256,9 @@ pub(crate) struct Lingering {
 }
 
 impl Lingering {
-    /// Drops what arrived. `true` when the connection is to be closed now.
+    /// Drops what arrived. `true` when the connection is to be closed now. Not inlined: its buffer would make every thread touch
+    /// that much more of its stack.
+    #[inline(never)]
     pub fn drain(&mut self, place: &Place) -> bool {
         let now = clock::tick().now;
         if now >= self.deadline {

@@ -75,7 +75,7 @@ where
     }
 
     fn run(&self, index: usize, spare: &mut Option<Task<F>>) {
-        let (place, server) = (self.shared.places.at(index), self.shared.child.server());
+        let (place, worker) = (self.shared.places.at(index), self.shared.child.worker(WORKER.get()));
         place.schedule.begin();
         let held = std::mem::take(&mut *self.slots.at(index).held());
         if matches!(held, Held::Free) {
@@ -85,7 +85,7 @@ where
             }
             return;
         }
-        place.count(Waits::Not, &server);
+        place.count(Waits::Not, &worker);
         let held = self.advance(held, index, spare);
         let waits = match &held {
             Held::Free => return self.close(index),
@@ -94,7 +94,7 @@ where
             Held::Parked(_) => place.wanted(),
             Held::Lingering(_) => Waits::Lingering,
         };
-        place.count(waits, &server);
+        place.count(waits, &worker);
         *self.slots.at(index).held() = held;
         if !place.schedule.end() {
             // Something happened meanwhile: others first, then this slot again.

@@ -12,8 +12,10 @@ use manifold_engine::serve::Conn;
 use manifold_engine::status::Step;
 use manifold_engine::transport::Activity;
 
-/// Words of a worker slot: four cache lines. What is written without `ExtendedStatus` is all in the first.
-pub(super) const WORKER_WORDS: usize = 32;
+use super::Place;
+
+/// Words of a worker slot: five cache lines. What is written for each request without `ExtendedStatus` is all in the first.
+pub(super) const WORKER_WORDS: usize = 40;
 
 /// Bytes of a request line that are kept.
 pub const REQUEST_BYTES: usize = 64;
@@ -138,10 +140,9 @@ impl WorkerSlot<'_> {
     const BYTES: usize = 2;
     const CONNECTIONS: usize = 3;
     const DURATION: usize = 4;
-    const TID: usize = 5;
-    /// Requests and bytes when the present process began: what it has done itself is the difference.
-    const REQUESTS_BEFORE: usize = 6;
-    const BYTES_BEFORE: usize = 7;
+    /// Connections that this worker put into each [`Place`] less those that it took from there; the places that few requests see
+    /// in the fifth line.
+    const PLACES: [usize; 5] = [5, 6, 7, 32, 33];
     const SEQUENCE: usize = 8;
     const BEGAN: usize = 9;
     const LAST_USED: usize = 10;
@@ -154,6 +155,10 @@ impl WorkerSlot<'_> {
     const REQUEST: usize = 17;
     const VHOST: usize = 25;
     const PROTOCOL: usize = 29;
+    const TID: usize = 34;
+    /// Requests and bytes when the present process began: what it has done itself is the difference.
+    const REQUESTS_BEFORE: usize = 35;
+    const BYTES_BEFORE: usize = 36;
 
     /// What the worker is doing.
     pub fn status(&self) -> Status {
@@ -205,6 +210,21 @@ impl WorkerSlot<'_> {
     /// Counts one accepted connection.
     pub fn count_connection(&self) {
         self.add(Self::CONNECTIONS, 1);
+    }
+
+    /// Moves a connection from one place to another. Each of a process' workers counts what it does itself, without heed of
+    /// the others: the numbers of connections are the sums over all workers.
+    pub fn shift(&self, from: Place, to: Place) {
+        super::shift(self.words, &Self::PLACES, from, to);
+    }
+
+    /// This worker's part of a place's number.
+    pub(super) fn counted(&self, place: Place) -> i64 {
+        self.load(Self::PLACES[place as usize]) as i64
+    }
+
+    pub(super) fn clear_places(&self) {
+        Self::PLACES.iter().for_each(|word| self.store(*word, 0));
     }
 
     /// Notes that a request of `conn` is read from `at` on, since the Unix epoch.
