@@ -5,8 +5,11 @@ use manifold_http::Status;
 
 use crate::request::Request;
 
-/// A step in the life of a request, under Apache's hook names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The steps that lead to an answer, in order, under Apache's hook names. `LogTransaction` follows once the answer was sent.
+///
+/// Apache runs `type_checker` before `fixups` and repeats it in a sub-request for a directory's index; here an index is
+/// found first and typed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// From the URL path to a file name (`ap_hook_translate_name`).
     TranslateName,
@@ -21,19 +24,6 @@ pub enum Phase {
     /// Makes the answer (`ap_hook_handler`).
     Handler,
 }
-
-/// The phases that lead to an answer, in order. `LogTransaction` follows once the answer was sent.
-///
-/// Apache runs `type_checker` before `fixups` and repeats it in a sub-request for a directory's index; here an index is
-/// found first and typed once.
-pub const PHASES: [Phase; 6] = [
-    Phase::TranslateName,
-    Phase::MapToStorage,
-    Phase::AccessChecker,
-    Phase::Fixups,
-    Phase::TypeChecker,
-    Phase::Handler,
-];
 
 /// What a hook made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +60,8 @@ pub trait LogTransaction: Send + Sync {
 /// All hooks of a site.
 #[derive(Default)]
 pub struct Phases {
-    hooks: [Vec<Box<dyn Hook>>; PHASES.len()],
+    /// In the order of their phases, and in each in the order in which they were added.
+    hooks: Vec<(Phase, Box<dyn Hook>)>,
     logs: Vec<Box<dyn LogTransaction>>,
 }
 
@@ -82,7 +73,8 @@ impl Phases {
 
     /// Appends a hook to a phase.
     pub fn add(&mut self, phase: Phase, hook: impl Hook + 'static) {
-        self.hooks[phase as usize].push(Box::new(hook));
+        let place = self.hooks.partition_point(|(other, _)| *other <= phase);
+        self.hooks.insert(place, (phase, Box::new(hook)));
     }
 
     /// Appends a log.
@@ -96,12 +88,7 @@ impl Phases {
     /// # Errors
     /// The phase in which a hook said [`Outcome::Later`]; [`go_on`](Self::go_on) from there.
     pub fn answer(&self, request: &mut Request) -> Result<Status, Phase> {
-        for phase in PHASES {
-            if let Some(answered) = self.step(phase, request) {
-                return answered;
-            }
-        }
-        Ok(Status::NOT_FOUND)
+        Self::run(&self.hooks, request)
     }
 
     /// The same from a phase on.
@@ -109,8 +96,8 @@ impl Phases {
     /// # Errors
     /// As [`answer`](Self::answer).
     pub fn go_on(&self, from: Phase, request: &mut Request) -> Result<Status, Phase> {
-        let answered = PHASES[from as usize..].iter().find_map(|phase| self.step(*phase, request));
-        answered.unwrap_or(Ok(Status::NOT_FOUND))
+        let first = self.hooks.partition_point(|(phase, _)| *phase < from);
+        Self::run(&self.hooks[first..], request)
     }
 
     /// Writes an answered request into every log.
@@ -120,24 +107,22 @@ impl Phases {
         }
     }
 
-    /// Runs one phase; `None` where the next one follows.
     #[inline]
-    fn step(&self, phase: Phase, request: &mut Request) -> Option<Result<Status, Phase>> {
-        match self.run(phase, request) {
-            Outcome::Respond(status) => Some(Ok(status)),
-            Outcome::Done if phase == Phase::Handler => Some(Ok(request.response.status)),
-            Outcome::Done | Outcome::Declined => None,
-            Outcome::Later => Some(Err(phase)),
-        }
-    }
-
-    fn run(&self, phase: Phase, request: &mut Request) -> Outcome {
-        for hook in &self.hooks[phase as usize] {
+    fn run(hooks: &[(Phase, Box<dyn Hook>)], request: &mut Request) -> Result<Status, Phase> {
+        // The phase that a hook has ended: its other hooks are not asked.
+        let mut ended = None;
+        for (phase, hook) in hooks {
+            if ended == Some(*phase) {
+                continue;
+            }
             match hook.run(request) {
                 Outcome::Declined => {}
-                outcome => return outcome,
+                Outcome::Done if *phase == Phase::Handler => return Ok(request.response.status),
+                Outcome::Done => ended = Some(*phase),
+                Outcome::Respond(status) => return Ok(status),
+                Outcome::Later => return Err(*phase),
             }
         }
-        Outcome::Declined
+        Ok(Status::NOT_FOUND)
     }
 }

@@ -186,11 +186,7 @@ fn html() -> Arc<str> {
 
 fn write_head(out: &mut Vec<u8>, request: &Request, length: u64, connection: &Connection, site: &Site) {
     let response = &request.response;
-    write_status_line(out, response.status);
-    write_date(out, request.turn);
-    out.extend_from_slice(b"Server: ");
-    out.extend_from_slice(site.server.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    write_opening(out, response.status, request.turn, site);
     out.extend_from_slice(&response.fields);
     match &response.body {
         // Most answers: rendered when the file was read.
@@ -270,19 +266,37 @@ fn write_connection(out: &mut Vec<u8>, connection: &Connection) {
     }
 }
 
-/// `Date`, rendered once a second on each thread.
-fn write_date(out: &mut Vec<u8>, turn: Turn) {
+/// The status line, `Date` and `Server`: rendered once a second on each thread, for an answer with status 200.
+fn write_opening(out: &mut Vec<u8>, status: Status, turn: Turn, site: &Site) {
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
     thread_local! {
-        static DATE: RefCell<(u64, [u8; 29])> = const { RefCell::new((u64::MAX, [0; 29])) };
+        static OPENING: RefCell<Opening> = const { RefCell::new(Opening { second: u64::MAX, server: 0..0, bytes: Vec::new() }) };
     }
-    let second = turn.wall.as_secs();
-    DATE.with_borrow_mut(|(rendered_for, date)| {
-        if *rendered_for != second {
-            *rendered_for = second;
-            *date = imf_fixdate(second);
+    OPENING.with_borrow_mut(|opening| {
+        let second = turn.wall.as_secs();
+        if opening.second != second || opening.bytes[opening.server.clone()] != *site.server.as_bytes() {
+            opening.second = second;
+            let bytes = &mut opening.bytes;
+            bytes.clear();
+            for part in [OK, b"Date: ", &imf_fixdate(second), b"\r\nServer: ", site.server.as_bytes(), b"\r\n"] {
+                bytes.extend_from_slice(part);
+            }
+            let end = bytes.len() - b"\r\n".len();
+            opening.server = end - site.server.len()..end;
         }
-        out.extend_from_slice(b"Date: ");
-        out.extend_from_slice(date);
-        out.extend_from_slice(b"\r\n");
+        if status == Status::OK {
+            out.extend_from_slice(&opening.bytes);
+        } else {
+            write_status_line(out, status);
+            out.extend_from_slice(&opening.bytes[OK.len()..]);
+        }
     });
+}
+
+/// What a thread's answers of one second begin with.
+struct Opening {
+    second: u64,
+    /// Where the server's name stands in `bytes`.
+    server: Range<usize>,
+    bytes: Vec<u8>,
 }

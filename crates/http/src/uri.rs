@@ -55,12 +55,18 @@ impl Default for PathOptions {
 /// # Errors
 /// [`TargetError`]; `path` is then unspecified. An escaped NUL, and an escaped slash where it is refused, is 404 as in
 /// Apache; all else is 400, and is reported in preference.
+#[inline]
 pub fn decode_target(target: &[u8], options: &PathOptions, path: &mut Vec<u8>) -> Result<Target, TargetError> {
     path.clear();
     if stands_for_itself(target) {
         path.extend_from_slice(target);
         return Ok(Target::Origin { query: None, authority: None });
     }
+    decode_unusual(target, options, path)
+}
+
+/// The same for a target to which there is more. `path` is empty.
+fn decode_unusual(target: &[u8], options: &PathOptions, path: &mut Vec<u8>) -> Result<Target, TargetError> {
     if let Some(&bad) = target.iter().find(|&&b| !is_target(b) || b == b'#') {
         return Err(if bad == b'#' { TargetError::Fragment } else { TargetError::Byte });
     }
