@@ -79,7 +79,7 @@ Examples:
   manifold lab run                                  the default experiment, under 4 minutes
   manifold lab run --targets event,apache2-event    two servers only
   manifold lab run --site /var/www/html --path /    your own site's front page
-  manifold lab run peers                            beside h2o, lighttpd, caddy and a server that does nothing, in 12 minutes
+  manifold lab run peers                            beside h2o, lighttpd, caddy and a server that does nothing, in 14 minutes
   manifold lab run --seed 7                         the same order of cells as another run with that seed";
 
 /// Options of `lab run` as typed.
@@ -115,7 +115,7 @@ pub struct RunArgs {
     /// Decides the order of the cells and the draws of the bootstrap [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// How long `peers` may take: it makes as many rounds as fit, at least 3 [default: 12]
+    /// How long `peers` may take: it makes as many rounds as fit, at least 3 [default: 14]
     #[arg(long, value_name = "MIN", value_parser = minutes, conflicts_with = "rounds")]
     pub minutes: Option<f64>,
     /// `peers` writes its tables there as well; in a file that has the lines `<!-- begin peers -->` and `<!-- end peers -->`,

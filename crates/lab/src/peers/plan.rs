@@ -101,7 +101,8 @@ impl Work {
         match self.page {
             Page::Small => usual,
             Page::Medium if self.connections < 1000 => usual,
-            Page::Medium | Page::Large => 2.0 * usual,
+            Page::Medium => 4.0 * usual,
+            Page::Large => 3.0 * usual,
         }
     }
 

@@ -86,6 +86,12 @@ pub struct Idle {
     pub threads: u32,
 }
 
+/// Whether a cell enters any figure: not if its answers were wrong, nor if it ended before most connections had their second
+/// answer, for then connecting and unfinished requests are most of what was measured.
+pub fn counts(cell: &Cell) -> bool {
+    cell.usable() && !cell.marks.contains(&Mark::TooShort)
+}
+
 impl Peers {
     /// The index of a target.
     pub fn find(&self, name: &str) -> Option<usize> {
@@ -102,7 +108,7 @@ impl Peers {
     fn values(&self, target: usize, work: Work, metric: Metric) -> Vec<Option<f64>> {
         let mut values = vec![None; self.cells.iter().map(|cell| cell.cell.round as usize + 1).max().unwrap_or(0)];
         for cell in self.of(target, work) {
-            values[cell.round as usize] = metric.of(cell);
+            values[cell.round as usize] = if counts(cell) { metric.of(cell) } else { None };
         }
         values
     }
@@ -141,5 +147,33 @@ impl Peers {
     /// In how many rounds this cell carries the mark.
     pub fn marked(&self, target: usize, work: Work, mark: Mark) -> usize {
         self.of(target, work).filter(|cell| cell.marks.contains(&mark)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::super::plan;
+    use super::*;
+
+    #[test]
+    fn cells_that_were_too_short_enter_no_figure() {
+        let mut peers = fixture::peers();
+        let (target, work) = (peers.find("event").expect("it is there"), plan::apart()[0]);
+        let rounds = |peers: &Peers| peers.figure(target, work, Metric::CpuUsPerRequest).map(|figure| figure.rounds);
+        assert_eq!(rounds(&peers), Some(6));
+        let own = |cell: &&mut PeerCell| cell.cell.target == target && cell.work == work;
+        peers.cells.iter_mut().find(own).expect("it is there").cell.marks.push(Mark::TooShort);
+        assert_eq!(rounds(&peers), Some(5));
+        let ratio = peers.ratio((target, work), (0, work), Metric::CpuUsPerRequest).expect("both are there");
+        assert_eq!(ratio.rounds, 5, "nor has the other its round then");
+    }
+
+    #[test]
+    fn memory_counts_if_all_connections_stood() {
+        let mut peers = fixture::peers();
+        assert!(peers.idle(0).is_some() && peers.idle_ratio(0, 1).is_some());
+        peers.idle[0].open = 999;
+        assert!(peers.idle(0).is_none() && peers.idle_ratio(0, 1).is_none());
     }
 }

@@ -40,6 +40,8 @@ const ARRIVE_WITHIN: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(300);
 /// What a cell costs beside its warm-up and its measured time.
 const CELL_OVERHEAD: Duration = Duration::from_millis(110);
+/// Starting and stopping a server; large ones take longer, small ones less.
+const START_AND_STOP: Duration = Duration::from_secs(2);
 /// With fewer rounds nothing can be compared, so a budget does not cut below them.
 const ROUNDS_LEAST: u32 = 3;
 /// A run ends, whatever its budget.
@@ -169,6 +171,8 @@ impl Run<'_> {
     fn expected_time(&self, installed: &[Installed]) -> String {
         let rounds = self.settings.rounds.unwrap_or(ROUNDS_LEAST);
         let least = self.time(&self.steps(installed)) * rounds;
+        let starts = (self.settings.passes + 1) * installed.len() as u32;
+        let least = least + START_AND_STOP * starts;
         let wanted = if self.settings.rounds.is_some() { least } else { least.max(self.settings.budget) };
         text::duration(wanted.as_secs_f64())
     }
@@ -188,7 +192,7 @@ impl Run<'_> {
         let mut rng = Rng::new(self.settings.seed);
         let starter = self.starter("servers-idle");
         let total = installed.len() * self.settings.passes as usize;
-        let mut progress = Progress::new(total, Duration::from_secs(2));
+        let mut progress = Progress::new(total, START_AND_STOP);
         for pass in 0..self.settings.passes {
             let mut order: Vec<usize> = (0..installed.len()).collect();
             rng.shuffle(&mut order);

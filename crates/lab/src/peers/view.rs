@@ -5,7 +5,7 @@ use manifold_stats::{Interval, attainable_level};
 
 use super::claims::{self, Judgement, Verdict};
 use super::plan::{self, Page, Placement, Work, mode};
-use super::results::Peers;
+use super::results::{Peers, counts};
 use crate::cores;
 use crate::figures::Metric;
 use crate::plot::{self, Axis, Who};
@@ -267,10 +267,10 @@ impl Maker<'_> {
                 limits.push(format!("{said} in {} of {all}.", text::grouped(count(mark) as i64)));
             }
         }
-        let refused = peers.cells.iter().filter(|cell| !cell.cell.usable()).count();
+        let refused = peers.cells.iter().filter(|cell| !counts(&cell.cell)).count();
         if refused > 0 {
             limits.push(format!(
-                "{} of {all} had wrong answers or none and are left out.",
+                "{} of {all} had wrong answers, or fewer than two a connection (mark T: give more --seconds), and are left out.",
                 text::grouped(refused as i64)
             ));
         }
