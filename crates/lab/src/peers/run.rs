@@ -20,7 +20,7 @@ use crate::generator::Bench;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
-use crate::results::{Cell, Environment, Missing};
+use crate::results::{Cell, Environment, Mark, Missing};
 use crate::sampler;
 use crate::slow_test::holders::{Holders, Wanted};
 use crate::slow_test::kind::Kind;
@@ -40,6 +40,8 @@ const ARRIVE_WITHIN: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(300);
 /// What a cell costs beside its warm-up and its measured time.
 const CELL_OVERHEAD: Duration = Duration::from_millis(110);
+/// A cell that was too short is measured once again, so many times as long.
+const LONGER: f64 = 8.0;
 /// Starting and stopping a server; large ones take longer, small ones less.
 const START_AND_STOP: Duration = Duration::from_secs(2);
 /// With fewer rounds nothing can be compared, so a budget does not cut below them.
@@ -296,7 +298,7 @@ impl Run<'_> {
             progress.show(done, &format!("round {}, {label}, {}", round + 1, work.label()));
             let so_far = format!("after {} and {done} cells", text::counted(round as usize, "round"));
             let (generator, pin) = self.places.generator(work.placement);
-            let bench = Bench {
+            let mut bench = Bench {
                 manifold: &self.stage.manifold,
                 measured_s: work.measured_s(self.settings.measured_s),
                 generator,
@@ -307,8 +309,16 @@ impl Run<'_> {
                 log,
             };
             let step = One { round, target, load: work.load() };
-            let cell: Result<Option<Cell>> =
-                if self.interrupt.came() { Ok(None) } else { bench.measure(&step, server, &self.interrupt) };
+            let mut measure = |bench: &Bench<'_>| match self.interrupt.came() {
+                true => Ok(None),
+                false => bench.measure(&step, server, &self.interrupt),
+            };
+            let mut cell: Result<Option<Cell>> = measure(&bench);
+            // On a slow or busy machine some need longer; those that do not are not held up for them.
+            if matches!(&cell, Ok(Some(cell)) if cell.marks.contains(&Mark::TooShort)) {
+                bench.measured_s *= LONGER;
+                cell = measure(&bench);
+            }
             match cell {
                 Ok(Some(cell)) => measured.cells.push(PeerCell { work, cell }),
                 Ok(None) => return Ok(Some(interrupted(&so_far))),

@@ -23,7 +23,7 @@ use crate::plan::raise_descriptor_limit;
 use crate::poller::{Event, Poller};
 use answer::{Answers, Sent};
 use args::Options;
-use head::Ask;
+use head::{Ask, Known};
 
 /// What a receive takes at most.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -102,6 +102,7 @@ pub fn serve(options: &Options, stop: BorrowedFd<'_>, announce: impl FnOnce(Sock
         accepting: true,
         unfinished: Vec::new(),
         buffer: vec![0; BUFFER_BYTES],
+        known: Known::nothing(),
     }
     .run()
 }
@@ -120,6 +121,7 @@ struct Responder {
     /// Connections that were interrupted so that others have their turn.
     unfinished: Vec<usize>,
     buffer: Vec<u8>,
+    known: Known,
 }
 
 /// What is to become of a connection.
@@ -192,7 +194,7 @@ impl Responder {
     /// finds nothing to do.
     fn go_on(&mut self, index: usize, readable: bool, ended: bool) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else { return Ok(()) };
-        match connection.serve(&self.answers, &mut self.buffer, readable, ended) {
+        match connection.serve(&self.answers, &mut self.buffer, &mut self.known, readable, ended) {
             Fate::Waits if connection.watched => {}
             Fate::Waits => {
                 self.poller.watch(&connection.socket, index as u64)?;
@@ -227,7 +229,14 @@ impl Connection {
     }
 
     /// Sends what is owed and receives what is there, in turns.
-    fn serve(&mut self, answers: &Answers, buffer: &mut [u8], mut readable: bool, ended: bool) -> Fate {
+    fn serve(
+        &mut self,
+        answers: &Answers,
+        buffer: &mut [u8],
+        known: &mut Known,
+        mut readable: bool,
+        ended: bool,
+    ) -> Fate {
         for _ in 0..RECEIVES_MAX {
             match self.send(answers) {
                 Err(_) => return Fate::Closes,
@@ -241,7 +250,7 @@ impl Connection {
                 Ok(received) => {
                     // A short receive has emptied the socket, unless its end is there as well.
                     readable = received == buffer.len() || ended;
-                    if self.take(&buffer[..received]).is_err() {
+                    if self.take(&buffer[..received], known).is_err() {
                         return Fate::Closes;
                     }
                 }
@@ -266,14 +275,14 @@ impl Connection {
     }
 
     /// Counts the requests whose heads end in these bytes.
-    fn take(&mut self, received: &[u8]) -> Result<(), TooLong> {
+    fn take(&mut self, received: &[u8], known: &mut Known) -> Result<(), TooLong> {
         if self.part.is_empty() {
-            let used = self.count(received);
+            let used = self.count(received, known);
             self.part.extend_from_slice(&received[used..]);
         } else {
             let mut part = std::mem::take(&mut self.part);
             part.extend_from_slice(received);
-            let used = self.count(&part);
+            let used = self.count(&part, known);
             part.drain(..used);
             self.part = part;
         }
@@ -281,10 +290,10 @@ impl Connection {
     }
 
     /// Returns how many bytes the whole heads have. What follows the last request is no longer of interest.
-    fn count(&mut self, bytes: &[u8]) -> usize {
+    fn count(&mut self, bytes: &[u8], known: &mut Known) -> usize {
         let mut at = 0;
         while self.last.is_none()
-            && let Some((length, ask)) = head::first(&bytes[at..])
+            && let Some((length, ask)) = known.first(&bytes[at..])
         {
             at += length;
             match ask {
