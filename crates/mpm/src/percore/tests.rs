@@ -115,7 +115,10 @@ fn serve(on: On, connections: u64, change: &impl Fn(&mut Setup)) -> Option<Serve
     Some(Server { address, listener: parents, scoreboard, waiting, thread })
 }
 
-/// `/` is a short text, `/large` a file, `/memory` as much memory.
+/// Times that a page called by a number repeats its path: just short enough to be sent in one piece.
+const ECHOES: usize = 2000;
+
+/// `/` is a short text, `/large` a file, `/memory` as much memory, and each number a page of its own.
 fn pages() -> Phases {
     let bytes = Arc::clone(large());
     let path =
@@ -131,6 +134,7 @@ fn pages() -> Phases {
             b"/" => Body::Bytes(b"a short text".to_vec()),
             b"/large" => Body::Resource(Arc::clone(&large)),
             b"/memory" => Body::Resource(Arc::clone(&memory)),
+            [b'/', b'0'..=b'9', ..] => Body::Bytes(request.path.repeat(ECHOES)),
             _ => return Outcome::Declined,
         };
         Outcome::Done
@@ -281,6 +285,35 @@ fn pipelined_requests_are_answered_in_order() {
         assert_ended(&stream);
         ask(&server.connect(), GET_CLOSE);
     });
+}
+
+#[test]
+fn answers_come_in_order_however_late_the_client_takes_them() {
+    /// So many that they overflow the buffers of both sides.
+    const REQUESTS: usize = 1500;
+    check(
+        2,
+        |setup| setup.site.max_keep_alive_requests = 0,
+        |server| {
+            let stream = server.connect();
+            let (mut writing, mut left) = (stream.try_clone().unwrap(), Vec::new());
+            let writer = std::thread::spawn(move || {
+                for number in 0..REQUESTS {
+                    let last = if number + 1 == REQUESTS { "Connection: close\r\n" } else { "" };
+                    writing.write_all(format!("GET /{number} HTTP/1.1\r\nHost: x\r\n{last}\r\n").as_bytes()).unwrap();
+                }
+            });
+            std::thread::sleep(Duration::from_millis(200));
+            for number in 0..REQUESTS {
+                let (head, body) = read_answer(&stream, &mut left);
+                assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+                assert!(body == format!("/{number}").repeat(ECHOES).as_bytes(), "answer {number} is not its own");
+            }
+            writer.join().unwrap();
+            assert_ended(&stream);
+            ask(&server.connect(), GET_CLOSE);
+        },
+    );
 }
 
 #[test]
