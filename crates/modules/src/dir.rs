@@ -81,9 +81,15 @@ fn settle(locations: &Locations, name: &str, request: &mut Request) -> Outcome {
     if locations.0.is_empty() {
         return Outcome::Done;
     }
-    let path = [&request.path, name.as_bytes()].concat();
+    // The index's path is made behind the directory's, in memory that the request has already.
+    let mut path = std::mem::take(&mut request.path);
+    let directory = path.len();
+    path.extend_from_slice(name.as_bytes());
     request.handler = locations.handler(&path).cloned();
-    if authz_core::grants(locations, &path, request) { Outcome::Done } else { Outcome::Respond(Status::FORBIDDEN) }
+    let granted = authz_core::grants(locations, &path, request);
+    path.truncate(directory);
+    request.path = path;
+    if granted { Outcome::Done } else { Outcome::Respond(Status::FORBIDDEN) }
 }
 
 /// Relative links in an index would lead astray without the slash (`DirectorySlash On`).
