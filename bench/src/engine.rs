@@ -18,7 +18,7 @@ use manifold_engine::transport::Next;
 use manifold_modules::Settings;
 use manifold_modules::file_cache::FileSettings;
 use manifold_modules::location::Locations;
-use manifold_modules::log_config::{AccessLog, COMBINED, Format};
+use manifold_modules::log_config::{AccessLog, Buffering, COMBINED, Format};
 use manifold_modules::mime::Types;
 
 use crate::http::{BROWSER, SHORT};
@@ -37,7 +37,8 @@ pub fn get_kept_alive(rounds: u64) -> Result<u64> {
 /// A browser's GET on a connection that stays, with an access log.
 pub fn get_browser_logged(rounds: u64) -> Result<u64> {
     let format = Format::parse(COMBINED).map_err(anyhow::Error::msg)?;
-    requests(BROWSER, Next::KeepAlive, rounds, vec![AccessLog::open(Path::new("/dev/null"), format)?])
+    let log = AccessLog::open(Path::new("/dev/null"), format, Buffering::Batches)?;
+    requests(BROWSER, Next::KeepAlive, rounds, vec![log])
 }
 
 /// A GET on a connection of its own.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -27,8 +28,21 @@ impl Trace {
     /// # Errors
     /// When strace cannot be started or may not attach.
     pub fn attach(processes: &[Process]) -> Result<Trace> {
-        let dir = Scratch::new()?;
+        Trace::attach_with(processes, Command::new("strace"))
+    }
+
+    /// The same for calls that have to do with a file, by its path.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_to_file(processes: &[Process], file: &Path) -> Result<Trace> {
         let mut command = Command::new("strace");
+        command.arg("-P").arg(file);
+        Trace::attach_with(processes, command)
+    }
+
+    fn attach_with(processes: &[Process], mut command: Command) -> Result<Trace> {
+        let dir = Scratch::new()?;
         command.args(["-f", "-c", "-o"]).arg(dir.path("calls"));
         for process in processes {
             command.args(["-p", &process.0.to_string()]);

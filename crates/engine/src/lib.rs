@@ -21,4 +21,5 @@ pub mod serve;
 pub mod site;
 pub mod status;
 pub mod trace;
+pub mod transaction;
 pub mod transport;

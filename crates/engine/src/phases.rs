@@ -1,9 +1,12 @@
 //! The request phases, in Apache's order: the one list that says what happens to a request between its head and its
 //! answer. Modules add hooks to phases; [`Phases::answer`] is the whole machinery.
 
+use std::time::Instant;
+
 use manifold_http::Status;
 
 use crate::request::Request;
+use crate::transaction::{LogTransaction, Transaction};
 
 /// The steps that lead to an answer, in order, under Apache's hook names. `LogTransaction` follows once the answer was sent.
 ///
@@ -51,12 +54,6 @@ impl<F: Fn(&mut Request) -> Outcome + Send + Sync> Hook for F {
     }
 }
 
-/// Writes down a request that was answered (`ap_hook_log_transaction`).
-pub trait LogTransaction: Send + Sync {
-    /// `bytes` is what was sent of the body.
-    fn log(&self, request: &Request, bytes: u64);
-}
-
 /// All hooks of a site.
 #[derive(Default)]
 pub struct Phases {
@@ -100,10 +97,28 @@ impl Phases {
         Self::run(&self.hooks[first..], request)
     }
 
+    /// Whether there is any log.
+    pub fn has_logs(&self) -> bool {
+        !self.logs.is_empty()
+    }
+
     /// Writes an answered request into every log.
-    pub fn log_transaction(&self, request: &Request, bytes: u64) {
+    pub fn log_transaction(&self, transaction: &Transaction<'_>) {
         for log in &self.logs {
-            log.log(request, bytes);
+            log.log(transaction);
+        }
+    }
+
+    /// Has every log write what is due at `now`. Where lines are kept back still, gives when the next are due: a thread that
+    /// goes to wait must call again then.
+    pub fn settle_logs(&self, now: Instant) -> Option<Instant> {
+        self.logs.iter().filter_map(|log| log.settle(now)).min()
+    }
+
+    /// Has every log write all it has. Call it before the process ends.
+    pub fn flush_logs(&self) {
+        for log in &self.logs {
+            log.flush();
         }
     }
 

@@ -44,6 +44,13 @@ pub struct Sent {
     pub body: u64,
 }
 
+impl Sent {
+    /// The same, had the last `unsent` bytes of the answer not been sent.
+    pub fn without(self, unsent: u64) -> Sent {
+        Sent { total: self.total.saturating_sub(unsent), body: self.body.saturating_sub(unsent) }
+    }
+}
+
 /// A body in memory up to this many bytes is copied behind its head, so that one plain send carries both: cheaper than
 /// gathering two pieces.
 const COPY_MAX: usize = 2048;

@@ -17,6 +17,7 @@ use manifold_http::{HeadError, response_fields};
 use crate::phases::Phase;
 use crate::request::{Body, Pooled, Request};
 use crate::site::Site;
+use crate::transaction::{Ending, Transaction};
 use crate::transport::{Activity, Host, Next, Transport};
 use crate::{admit, representation, respond, trace};
 
@@ -89,11 +90,16 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         let flushed = if pipelined { Ok(()) } else { send(io, site, host, &request).await };
         // Where sending has failed the rest stays queued.
         let unsent = if flushed.is_err() { io.outgoing().len() } else { 0 };
-        let bytes = sent.total.saturating_sub(unsent);
-        conn.sent += bytes;
-        host.served(bytes, &request, conn);
+        let sent = sent.without(unsent);
+        conn.sent += sent.total;
+        host.served(sent.total, &request, conn);
         host.activity(Activity::Logging);
-        site.phases.log_transaction(&request, sent.body);
+        let ending = match kept {
+            _ if flushed.is_err() => Ending::Aborted,
+            true => Ending::Kept,
+            false => Ending::Closed,
+        };
+        site.phases.log_transaction(&Transaction { request: &request, conn, sent, ending, host });
         flushed?;
         if !kept {
             conn.linger_briefly = refused == Some(Status::REQUEST_TIMEOUT);

@@ -11,10 +11,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use manifold_engine::memory::{Input, MemoryHost, MemoryTransport};
-use manifold_engine::phases::{LogTransaction, Outcome, Phase, Phases};
+use manifold_engine::phases::{Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Content, Found, Request, Resource};
 use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::{Site, Trace};
+use manifold_engine::transaction::{LogTransaction, Transaction};
 use manifold_engine::transport::{Job, Next};
 use manifold_http::{Method, Status};
 
@@ -320,9 +321,9 @@ fn a_draining_generation_answers_once_more_and_closes() {
 fn every_answer_is_counted_and_logged_with_its_bytes() {
     struct Lines(Arc<Mutex<Vec<String>>>);
     impl LogTransaction for Lines {
-        fn log(&self, request: &Request, bytes: u64) {
+        fn log(&self, Transaction { request, sent, ending, .. }: &Transaction<'_>) {
             let line = String::from_utf8_lossy(request.request_line()).into_owned();
-            self.0.lock().unwrap().push(format!("{line} {} {bytes}", request.response.status.0));
+            self.0.lock().unwrap().push(format!("{line} {} {} {ending:?}", request.response.status.0, sent.body));
         }
     }
     let (mut site, lines) = (site(), Arc::default());
@@ -333,7 +334,7 @@ fn every_answer_is_counted_and_logged_with_its_bytes() {
     assert_eq!(host.requests.load(Ordering::Relaxed), 3);
     assert_eq!(host.bytes.load(Ordering::Relaxed), sent.len() as u64);
     let lines = lines.lock().unwrap();
-    assert_eq!(lines[..2], ["GET / HTTP/1.1 200 5", "HEAD /file HTTP/1.1 200 0"]);
+    assert_eq!(lines[..2], ["GET / HTTP/1.1 200 5 Kept", "HEAD /file HTTP/1.1 200 0 Kept"]);
     assert!(lines[2].starts_with("BAD\x01LINE 400 "), "{lines:?}");
 }
 

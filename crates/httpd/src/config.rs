@@ -7,7 +7,7 @@ use manifold_config::{Configuration, Diagnostic, Module, Reader, Row, Severity, 
 use manifold_engine::site::Site;
 use manifold_modules::Settings;
 use manifold_modules::file_cache::FileSettings;
-use manifold_modules::log_config::{AccessLog, COMBINED, COMMON, Format};
+use manifold_modules::log_config::{AccessLog, Buffering, COMBINED, COMMON, Format};
 use manifold_modules::log_file::Stream;
 use manifold_modules::mime::Types;
 use manifold_modules::status::HANDLER;
@@ -103,6 +103,10 @@ pub(crate) fn load(args: &Args, occasion: Occasion) -> Loaded {
     let mut files = Table { rows: files::ROWS, value: RawFiles::default() };
     let tables: &mut [&mut dyn Module] = &mut [&mut site, &mut http, &mut files, &mut server];
     findings.extend(check(&configuration, tables, &directives::elsewhere(model)));
+    if args.one_process {
+        // A signal ends the only process at once, without a moment to write what waits.
+        site.value.buffering = Some(Buffering::EachLine);
+    }
     let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
     let (limits, numbers) = resolve(model, &server.value.limits, cores, occasion);
     let resolver = Resolver {
@@ -294,8 +298,9 @@ impl Config {
     /// Names the file that could not be opened.
     pub(crate) fn site(&mut self) -> Result<Arc<Site>, String> {
         let mut access_logs = Vec::new();
+        let buffering = self.site.raw.buffering.unwrap_or_default();
         for (path, format) in self.site.access_logs.drain(..) {
-            let log = AccessLog::open(&path, format);
+            let log = AccessLog::open(&path, format, buffering);
             access_logs.push(log.map_err(|error| {
                 format!("AH00649: could not open transfer log file {}: {}", path.display(), reason(&error))
             })?);

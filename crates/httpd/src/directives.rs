@@ -6,6 +6,7 @@ use std::time::Duration;
 use log::LevelFilter;
 use manifold_config::{ArgShape, Call, Contexts, Diagnostic, Directive, Spanned};
 use manifold_engine::reqtimeout::ReadTimeouts;
+use manifold_modules::log_config::Buffering;
 
 use crate::error_log::{self, LEVEL_NAMES, Levels};
 use crate::location::{self, RawLocations};
@@ -36,6 +37,7 @@ pub(crate) struct RawSite {
     /// `LogFormat` with a nickname: nickname and format.
     pub log_formats: Vec<(String, Spanned<String>)>,
     pub custom_logs: Vec<RawLog>,
+    pub buffering: Option<Buffering>,
     pub locations: RawLocations,
 }
 
@@ -300,6 +302,20 @@ pub(crate) static ROWS: &[Row] = &[
             "",
             "An access log: a file, and a format or its name.",
             custom_log,
+        )
+    },
+    Directive {
+        module: "mod_log_config",
+        ..core(
+            "BufferedLogs",
+            Contexts::GLOBAL,
+            ArgShape::Flag,
+            "On",
+            "Whether access log lines are written many at a time, within a second, or each one at once.",
+            |site, call| {
+                site.buffering = Some(if call.flag(0)? { Buffering::Batches } else { Buffering::EachLine });
+                Ok(())
+            },
         )
     },
 ];

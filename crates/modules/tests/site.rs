@@ -20,7 +20,7 @@ use manifold_modules::authz_core::Provider;
 use manifold_modules::authz_host::Subnet;
 use manifold_modules::file_cache::FileSettings;
 use manifold_modules::location::{Location, Locations};
-use manifold_modules::log_config::{AccessLog, COMBINED, Format};
+use manifold_modules::log_config::{AccessLog, Buffering, COMBINED, Format};
 use manifold_modules::mime::Types;
 use manifold_modules::{Settings, phases};
 
@@ -166,7 +166,7 @@ fn sections_say_who_answers_and_to_whom() {
 #[test]
 fn the_access_log_has_a_line_for_each_request() {
     let path = folder().join("access.log");
-    let log = AccessLog::open(&path, Format::parse(COMBINED).unwrap()).unwrap();
+    let log = AccessLog::open(&path, Format::parse(COMBINED).unwrap(), Buffering::EachLine).unwrap();
     let request = "GET /page.css HTTP/1.1\r\nHost: h\r\nUser-Agent: Test \"quoted\"\r\n\r\nHEAD /none HTTP/1.0\r\n\r\n";
     answer(request, &site(vec![log]));
     let log = fs::read_to_string(path).unwrap();

@@ -16,11 +16,12 @@ use manifold_engine::serve::{Conn, serve};
 use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host, Next, Transport};
 use manifold_sys::socket::{self, Flags};
+use nix::sys::socket::{MsgFlags, recv};
 
 use crate::buffer::ReadBuffer;
-use crate::clock;
 use crate::host::ThreadHost;
 use crate::scoreboard::ServerSlot;
+use crate::{clock, pause};
 
 /// After a half-close: longest wait for each piece the client still sends, and for all of them (Apache's
 /// `SECONDS_TO_LINGER` and `MAX_SECS_TO_LINGER`).
@@ -33,6 +34,12 @@ pub fn linger_total(conn: &Conn) -> Duration {
     if conn.linger_briefly { LINGER_READ } else { LINGER_TOTAL }
 }
 
+/// Longest first wait of a receive on a connection, and of a send, in that order: listeners pass them on.
+pub fn first_waits(site: &Site) -> (Duration, Duration) {
+    let most = if site.phases.has_logs() { pause::SLICE } else { Duration::MAX };
+    (site.first_byte_timeout().min(most), site.timeout.min(most))
+}
+
 /// Pieces of memory that one call sends.
 pub const GATHER_MAX: usize = 8;
 
@@ -41,7 +48,7 @@ pub fn serve_connection(stream: TcpStream, peer: SocketAddr, site: &Site, host: 
     host.worker.count_connection();
     let _until_it_is_closed = Open::count(host.server);
     clock::tick();
-    let mut io = BlockingTransport::new(stream, site.first_byte_timeout());
+    let mut io = BlockingTransport::new(stream, site);
     let mut conn = Conn::new(peer);
     loop {
         match block_on(serve(&mut io, &mut conn, site, host)) {
@@ -91,47 +98,69 @@ fn block_on<F: Future>(future: F) -> F::Output {
 /// A blocking socket. Receives and sends are bounded by SO_RCVTIMEO and SO_SNDTIMEO, which the socket inherited from its
 /// listener and which are set anew only when a wait of another length begins.
 #[derive(Debug)]
-pub struct BlockingTransport {
+pub struct BlockingTransport<'a> {
     stream: TcpStream,
+    site: &'a Site,
     in_buffer: ReadBuffer,
     out: OutQueue,
-    receive_timeout: Duration,
+    /// `None` until it was set. What the listener passed on is not relied upon once the client is waited for: one may have
+    /// connected before the first child set it there.
+    receive_timeout: Option<Duration>,
 }
 
-impl BlockingTransport {
-    /// `inherited` is the timeout of receives that the listener passed on.
-    pub fn new(stream: TcpStream, inherited: Duration) -> BlockingTransport {
-        BlockingTransport { stream, in_buffer: ReadBuffer::new(), out: OutQueue::new(), receive_timeout: inherited }
+impl<'a> BlockingTransport<'a> {
+    /// A connection with the timeouts that its listener passed on.
+    pub fn new(stream: TcpStream, site: &'a Site) -> BlockingTransport<'a> {
+        BlockingTransport { stream, site, in_buffer: ReadBuffer::new(), out: OutQueue::new(), receive_timeout: None }
     }
 
     fn fill_by(&mut self, by: Instant) -> io::Result<usize> {
+        let mut expired = false;
         loop {
-            let left = by.saturating_duration_since(clock::turn().now);
-            if left.is_zero() {
+            let now = clock::turn().now;
+            let left = by.saturating_duration_since(now);
+            // A timeout may pass a little early.
+            if left.is_zero() || expired && self.receive_timeout.is_some_and(|timeout| left <= timeout / 16) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.bound_receive(left)?;
-            let result = self.in_buffer.read_from(&self.stream);
+            let most = pause::before(self.site, now);
+            let result = if self.receive_timeout.is_none() && !expired {
+                // The first request has usually arrived with its connection.
+                self.in_buffer.read_from(WithoutWaiting(&self.stream))
+            } else {
+                self.bound_receive(most.map_or(left, |most| most.min(left)), expired)?;
+                self.in_buffer.read_from(&self.stream)
+            };
+            pause::after();
             clock::tick();
             match result {
                 Ok((n, _)) => return Ok(n),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => expired = true,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Sets the socket's timeout where it is not near enough already: within a sixteenth of the wait.
-    fn bound_receive(&mut self, left: Duration) -> io::Result<()> {
-        if self.receive_timeout.abs_diff(left) > left / 16 {
-            self.stream.set_read_timeout(Some(left))?;
-            self.receive_timeout = left;
+    /// Sets the socket's timeout where it is longer than the wait by more than a sixteenth. A shorter one may do: it is set
+    /// anew only when it has expired.
+    fn bound_receive(&mut self, wait: Duration, expired: bool) -> io::Result<()> {
+        let will_do = |timeout: Duration| timeout <= wait + wait / 16 && (!expired || timeout >= wait - wait / 16);
+        if self.receive_timeout.is_none() {
+            let (_, send) = first_waits(self.site);
+            self.stream.set_write_timeout(Some(send))?;
+        }
+        if !self.receive_timeout.is_some_and(will_do) {
+            self.stream.set_read_timeout(Some(wait))?;
+            self.receive_timeout = Some(wait);
         }
         Ok(())
     }
 
+    /// Sends everything. The socket's timeout may be shorter than the client's: it is given up when it has taken nothing for
+    /// that long.
     fn flush_all(&mut self) -> io::Result<()> {
+        let mut taken_at = clock::turn().now;
         loop {
             let result = send_front(&self.stream, &self.out);
             match result {
@@ -141,30 +170,51 @@ impl BlockingTransport {
                         return Ok(());
                     }
                     // The peer took a part only: time has passed.
-                    clock::tick();
+                    taken_at = clock::tick().now;
+                    pause::before(self.site, taken_at);
+                    pause::after();
                 }
                 Ok(None) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
+                    let now = clock::tick().now;
+                    // A timeout may pass a little early.
+                    if now + self.site.timeout / 16 >= taken_at + self.site.timeout {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    pause::before(self.site, now);
+                    pause::after();
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Half-closes, then drops what the client still sends until it closes as well, for a bounded time. Not inlined, for the
-    /// same reason as [`send_read`].
-    #[inline(never)]
-    fn linger(self, total: Duration) {
-        if self.stream.shutdown(Shutdown::Write).is_err() || self.stream.set_read_timeout(Some(LINGER_READ)).is_err() {
+    /// Half-closes, then drops what the client still sends until it closes as well, for a bounded time.
+    fn linger(mut self, total: Duration) {
+        if self.stream.shutdown(Shutdown::Write).is_err() {
             return;
         }
-        let until = Instant::now() + total;
-        let mut drop_here = [0; 4096];
-        while Instant::now() < until && matches!((&self.stream).read(&mut drop_here), Ok(1..)) {}
+        let until = clock::tick().now + total;
+        loop {
+            self.in_buffer.consume(self.in_buffer.received().len());
+            let by = until.min(clock::turn().now + LINGER_READ);
+            if !matches!(self.fill_by(by), Ok(1..)) {
+                return;
+            }
+        }
     }
 }
 
-impl Transport for BlockingTransport {
+/// Reads what is there.
+struct WithoutWaiting<'a>(&'a TcpStream);
+
+impl Read for WithoutWaiting<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(recv(self.0.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
+    }
+}
+
+impl Transport for BlockingTransport<'_> {
     fn received(&self) -> &[u8] {
         self.in_buffer.received()
     }

@@ -3,15 +3,16 @@
 use std::io;
 use std::thread::Builder;
 
-use manifold_sys::signal::{self, Signal};
+use manifold_sys::signal::{self, Signal, Signals};
 use manifold_sys::{heap, privileges, process};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::SigSet;
 
 use crate::generation::{Child, Generation};
 use crate::limits::{Limits, Model};
 use crate::scoreboard::ServerState;
-use crate::{event, percore, prefork, worker};
+use crate::{event, pause, percore, prefork, worker};
 
 /// Exit status of a child that ended because it was asked to, or had served enough.
 pub const EXIT_WELL: u8 = 0;
@@ -39,16 +40,18 @@ pub(crate) fn serve(child: &Child<'_>) -> u8 {
     for thread in 0..child.generation.scoreboard.threads() {
         child.worker(thread).begin();
     }
-    match child.generation.limits.model {
+    let status = match child.generation.limits.model {
         Model::Prefork => prefork::child_main(child),
         Model::Worker => worker::child_main(child),
         Model::Event => event::child_main(child),
         Model::Percore => percore::child_main(child),
-    }
+    };
+    child.generation.site.phases.flush_logs();
+    status
 }
 
-/// Gives up privileges, and sees to it that the child ends with its parent. Of the signals only TERM ends a child; USR1
-/// asks it to finish (each model collects it in its own way); all others are the parent's business.
+/// Gives up privileges, and sees to it that the child ends with its parent. Of the signals only TERM ends a child, once its
+/// logs are written; USR1 asks it to finish (each model collects both in its own way); all others are the parent's business.
 fn settle(child: &Child<'_>) -> io::Result<()> {
     take_place(child.generation)?;
     if matches!(child.generation.limits.model, Model::Worker | Model::Event) {
@@ -58,12 +61,40 @@ fn settle(child: &Child<'_>) -> io::Result<()> {
     signal::on_parent_death(Signal::SIGTERM)?;
     let mut blocked = vec![Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGUSR2];
     if child.generation.limits.model == Model::Prefork {
-        // Noted before it is let through: it may have been sent already.
+        // Noted before they are let through: they may have been sent already.
         signal::note_on(Signal::SIGUSR1)?;
+        if child.generation.site.phases.has_logs() {
+            signal::end_on(Signal::SIGTERM)?;
+        }
     } else {
-        blocked.push(Signal::SIGUSR1);
+        blocked.extend([Signal::SIGUSR1, Signal::SIGTERM]);
     }
     signal::block_only(&blocked)
+}
+
+/// The signals that a child of several threads collects. TERM is among them where [`settle`] has blocked it; the only process
+/// of a server without a parent has a way of its own to end by it.
+///
+/// # Errors
+/// The error of signalfd(2).
+pub fn signals() -> io::Result<Signals> {
+    let mut signals = vec![Signal::SIGUSR1];
+    if SigSet::thread_get_mask()?.contains(Signal::SIGTERM) {
+        signals.push(Signal::SIGTERM);
+    }
+    Signals::collect(&signals)
+}
+
+/// Takes the signals that arrived: `true` where the child is to finish. TERM ends it at once.
+pub fn is_asked(child: &Child<'_>, signals: &Signals) -> bool {
+    let mut asked = false;
+    while let Some((signal, _)) = signals.next() {
+        if signal == Signal::SIGTERM {
+            pause::end(&child.generation.site);
+        }
+        asked = true;
+    }
+    asked
 }
 
 /// Takes what only the privileged may, and becomes who serves, where that one works.

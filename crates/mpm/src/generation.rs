@@ -8,6 +8,7 @@ use std::time::Duration;
 use manifold_engine::site::Site;
 use manifold_sys::privileges::Identity;
 
+use crate::blocking;
 use crate::limits::Limits;
 use crate::scoreboard::{Scoreboard, ServerSlot, WorkerSlot};
 
@@ -31,9 +32,9 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Longest wait for the first receive on a connection, and for a send, in that order.
+    /// Longest first wait of a receive on a connection, and of a send, in that order.
     pub fn first_waits(&self) -> (Duration, Duration) {
-        (self.site.first_byte_timeout(), self.site.timeout)
+        blocking::first_waits(&self.site)
     }
 
     /// The set of listening sockets that the child in process slot `slot` accepts from (Apache's listener bucket).

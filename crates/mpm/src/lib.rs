@@ -22,6 +22,7 @@ mod line;
 pub mod listeners;
 mod messages;
 pub mod parent;
+mod pause;
 mod percore;
 mod prefork;
 pub mod saturation;

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host};
 use manifold_sys::listener::{accept, set_inherited_timeouts};
 use manifold_sys::signal;
@@ -14,6 +15,7 @@ use crate::blocking::serve_connection;
 use crate::child::{AcceptFailure, EXIT_SICK, EXIT_WELL};
 use crate::generation::Child;
 use crate::host::ThreadHost;
+use crate::{clock, pause};
 
 /// The whole life of a child: accept, serve, and again, until it has served enough or is asked to end.
 pub fn child_main(child: &Child<'_>) -> u8 {
@@ -24,7 +26,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
     child.is_running();
     while !host.draining() && (enough == 0 || served < enough) {
         host.activity(Activity::Ready);
-        match acceptor.next() {
+        match acceptor.next(&child.generation.site) {
             Ok((stream, peer)) => {
                 served += 1;
                 serve_connection(stream, peer, &child.generation.site, &host);
@@ -62,10 +64,16 @@ impl<'a> Acceptor<'a> {
     ///
     /// One event is taken at a time: the kernel reports ready sockets in turns, so that a busy address does not starve the
     /// others.
-    fn next(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+    fn next(&mut self, site: &Site) -> io::Result<(TcpStream, SocketAddr)> {
         let mut event = [EpollEvent::empty()];
-        match self.epoll.wait(&mut event, EpollTimeout::NONE)? {
-            0 => Err(Errno::EAGAIN.into()),
+        let most = pause::before(site, clock::turn().now).map(|most| most.as_millis() as u8);
+        let ready = self.epoll.wait(&mut event, most.map_or(EpollTimeout::NONE, EpollTimeout::from));
+        pause::after();
+        match ready? {
+            0 => {
+                clock::tick();
+                Err(Errno::EAGAIN.into())
+            }
             _ => accept(&self.listeners[event[0].data() as usize], false),
         }
     }

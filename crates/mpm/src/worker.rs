@@ -8,10 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
+use manifold_engine::site::Site;
 use manifold_engine::transport::{Activity, Host};
 use manifold_sys::listener::{accept, set_inherited_timeouts};
-use manifold_sys::signal::{Signal, Signals};
+use manifold_sys::signal::Signals;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::blocking::serve_connection;
@@ -19,6 +21,7 @@ use crate::child::{self, AcceptFailure, EXIT_SICK, EXIT_WELL};
 use crate::generation::Child;
 use crate::host::ThreadHost;
 use crate::scoreboard::Status;
+use crate::{clock, pause};
 
 /// The child's life: threads serve, the listener accepts; both end when the queue is closed.
 pub fn child_main(child: &Child<'_>) -> u8 {
@@ -44,7 +47,7 @@ pub fn child_main(child: &Child<'_>) -> u8 {
 fn serve_queue(child: &Child<'_>, index: usize, queue: &Queue) {
     let host = ThreadHost::new(child, index, &queue.draining);
     host.activity(Activity::Ready);
-    while let Some((stream, peer)) = queue.take() {
+    while let Some((stream, peer)) = queue.take(&child.generation.site) {
         let serve = || serve_connection(stream, peer, &child.generation.site, &host);
         if catch_unwind(AssertUnwindSafe(serve)).is_err() {
             log::error!(target: "mpm_worker", "a worker thread panicked; its connection is lost, the thread goes on");
@@ -77,12 +80,12 @@ impl Queue {
         Queue { inner: Mutex::new(inner), added: Condvar::new(), freed: Condvar::new(), draining }
     }
 
-    /// Waits until a worker is free, so that no connection is accepted that would then wait in user space.
-    fn await_free(&self) {
-        let mut inner = self.lock();
-        while inner.free <= inner.connections.len() {
-            inner = self.freed.wait(inner).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Waits until a worker is free, so that no connection is accepted that would then wait in user space; `false` where
+    /// none is after [`LOOK_FOR_SIGNALS`].
+    fn await_free(&self) -> bool {
+        let is_busy = |inner: &mut Inner| inner.free <= inner.connections.len();
+        let waited = self.freed.wait_timeout_while(self.lock(), LOOK_FOR_SIGNALS, is_busy);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     fn add(&self, stream: TcpStream, peer: SocketAddr) {
@@ -91,7 +94,8 @@ impl Queue {
     }
 
     /// The next connection; `None` when the queue is closed and empty.
-    fn take(&self) -> Option<(TcpStream, SocketAddr)> {
+    fn take(&self, site: &Site) -> Option<(TcpStream, SocketAddr)> {
+        let mut most = pause::before(site, clock::turn().now);
         let mut inner = self.lock();
         inner.free += 1;
         self.freed.notify_one();
@@ -103,7 +107,19 @@ impl Queue {
             if inner.closed {
                 return None;
             }
-            inner = self.added.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = match most {
+                None => self.added.wait(inner).unwrap_or_else(PoisonError::into_inner),
+                Some(wait) => {
+                    let (inner, woken) = self.added.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner);
+                    if woken.timed_out() {
+                        drop(inner);
+                        most = pause::before(site, clock::tick().now);
+                        self.lock()
+                    } else {
+                        inner
+                    }
+                }
+            };
         }
     }
 
@@ -127,13 +143,16 @@ struct Listener<'a> {
     epoll: Epoll,
 }
 
+/// A listener that waits for a free worker looks for signals this often.
+const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(200);
+
 /// Marks the signal descriptor among the events; listeners have their index.
 const SIGNALS: u64 = u64::MAX;
 
 impl<'a> Listener<'a> {
     fn new(child: &Child<'a>) -> std::io::Result<Listener<'a>> {
         let listeners = child.listeners();
-        let signals = Signals::collect(&[Signal::SIGUSR1])?;
+        let signals = child::signals()?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(signals.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
         for (index, listener) in listeners.iter().enumerate() {
@@ -152,16 +171,24 @@ impl<'a> Listener<'a> {
         let mut events = [EpollEvent::empty(); 16];
         child.is_running();
         while enough == 0 || accepted < enough {
-            queue.await_free();
+            if !queue.await_free() {
+                if child::is_asked(child, &self.signals) {
+                    return EXIT_WELL;
+                }
+                continue;
+            }
             let ready = self.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
             for event in &events[..ready] {
                 if event.data() == SIGNALS {
-                    if self.signals.next().is_some() {
+                    if child::is_asked(child, &self.signals) {
                         return EXIT_WELL;
                     }
                     continue;
                 }
-                queue.await_free();
+                if !queue.await_free() {
+                    // It will be told again.
+                    break;
+                }
                 match accept(&self.listeners[event.data() as usize], false) {
                     Ok((stream, peer)) => {
                         accepted += 1;

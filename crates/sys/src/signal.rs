@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 pub use nix::sys::signal::Signal;
@@ -84,6 +84,57 @@ pub fn note_on(signal: Signal) -> io::Result<()> {
 /// Whether a signal given to [`note_on`] has arrived.
 pub fn asked() -> &'static AtomicBool {
     &ASKED
+}
+
+static ENDS: AtomicBool = AtomicBool::new(false);
+static HOLDS_BACK: AtomicBool = AtomicBool::new(true);
+static TOLD_TO_END: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn end(signal: i32) {
+    if HOLDS_BACK.load(Ordering::Relaxed) {
+        TOLD_TO_END.store(true, Ordering::Relaxed);
+    } else {
+        // SAFETY: signal(3) with SIG_DFL and raise(3) are async-signal-safe. The signal is blocked while its handler runs
+        // and ends the process, as it does by default, when the handler returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+}
+
+/// From now on `signal` ends the process only while it does not hold back ([`hold_back`], which it does at first). Otherwise
+/// the signal interrupts a blocking call (`EINTR`, no restart) and is noted: [`is_told_to_end`]. For a process of one thread.
+///
+/// # Errors
+/// The error of sigaction(2).
+pub fn end_on(signal: Signal) -> io::Result<()> {
+    let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
+    ENDS.store(true, Ordering::Relaxed);
+    // SAFETY: the handler only uses atomics and async-signal-safe calls.
+    unsafe { sigaction(signal, &action) }?;
+    Ok(())
+}
+
+/// Says whether the process has something to finish before it ends. Where [`end_on`] was not called this does nothing.
+pub fn hold_back(yes: bool) {
+    if ENDS.load(Ordering::Relaxed) {
+        HOLDS_BACK.store(yes, Ordering::Relaxed);
+    }
+}
+
+/// Whether a signal given to [`end_on`] arrived while the process held back.
+pub fn is_told_to_end() -> bool {
+    TOLD_TO_END.load(Ordering::Relaxed)
+}
+
+/// Ends the process as `signal` does by default, even where it was blocked or handled.
+pub fn end_by(signal: Signal) -> ! {
+    let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the default action has no precondition.
+    let _only_unknown_signals_fail = unsafe { sigaction(signal, &action) };
+    let _it_ends_below_at_the_latest = signal::raise(signal).and_then(|()| SigSet::from(signal).thread_unblock());
+    crate::process::exit_now(0)
 }
 
 static LAST_FILE: OnceLock<CString> = OnceLock::new();

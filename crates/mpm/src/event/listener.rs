@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use manifold_engine::serve::Conn;
 use manifold_sys::listener::accept;
-use manifold_sys::signal::{Signal, Signals};
+use manifold_sys::signal::Signals;
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
-use crate::child::{EXIT_SICK, EXIT_WELL, is_shut, lacks_resource};
+use crate::child::{self, EXIT_SICK, EXIT_WELL, is_shut, lacks_resource};
 use crate::event::appetite::Appetite;
 use crate::event::room::{Doors, Room};
 use crate::event::slot::Waits;
@@ -73,7 +73,7 @@ impl<'s, 'a> Listener<'s, 'a> {
     /// # Errors
     /// When the process lacks descriptors.
     pub fn new(shared: &'s Shared<'a>) -> io::Result<Listener<'s, 'a>> {
-        let signals = Signals::collect(&[Signal::SIGUSR1])?;
+        let signals = child::signals()?;
         shared.epoll.add(signals.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS))?;
         shared.epoll.add(shared.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE))?;
         let sockets = shared.child.listeners().iter().map(Socket::new).collect();
@@ -166,7 +166,7 @@ impl<'s, 'a> Listener<'s, 'a> {
     }
 
     fn longest_wait(&self) -> EpollTimeout {
-        if self.shared.open() > 0 || self.room.has_refused() {
+        if self.shared.open() > 0 || self.room.has_refused() || self.shared.has_lines(self.now) {
             EpollTimeout::from(LOOK_AT_DEADLINES.as_millis() as u8)
         } else {
             EpollTimeout::NONE
@@ -174,7 +174,7 @@ impl<'s, 'a> Listener<'s, 'a> {
     }
 
     fn take_signals(&mut self) {
-        while self.signals.next().is_some() {
+        if child::is_asked(&self.shared.child, &self.signals) {
             self.drain();
         }
     }
@@ -313,6 +313,7 @@ impl<'s, 'a> Listener<'s, 'a> {
             }
         }
         self.room.tend(self.shared, now);
+        self.shared.site.phases.settle_logs(now);
     }
 }
 

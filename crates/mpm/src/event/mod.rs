@@ -25,6 +25,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use manifold_engine::request::Request;
 use manifold_engine::serve::{Conn, serve};
@@ -153,6 +154,12 @@ impl<'a> Shared<'a> {
 
     fn is_full(&self) -> bool {
         self.open() >= self.most
+    }
+
+    /// Whether lines of access logs wait to be written. Workers log before a connection ceases to count, so that without
+    /// connections none can come.
+    fn has_lines(&self, now: Instant) -> bool {
+        self.site.phases.settle_logs(now).is_some()
     }
 
     fn is_draining(&self) -> bool {

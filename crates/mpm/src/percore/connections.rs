@@ -175,8 +175,10 @@ impl<'a, D: Driver> Connections<'a, D> {
     /// Hands over to the kernel what was queued, and waits until something happens, a deadline comes, or `by` has passed.
     pub(super) fn wait(&mut self, by: Option<Instant>) -> io::Result<()> {
         let now = self.now;
+        let lines_due = self.site.phases.settle_logs(clock::turn().now);
         let timeout = if self.unfinished.is_empty() && self.unsubmitted.is_empty() {
-            let due = [self.deadlines.next_due(), by.map(Moment::from)].into_iter().flatten().min();
+            let due = [self.deadlines.next_due(), by.map(Moment::from), lines_due.map(Moment::from)];
+            let due = due.into_iter().flatten().min();
             due.map(|due| due.since(now))
         } else {
             Some(Duration::ZERO)

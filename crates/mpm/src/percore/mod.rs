@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use manifold_engine::transport::Host;
 use manifold_sys::listener;
 use manifold_sys::ring::{Options, Ring};
-use manifold_sys::signal::{Signal, Signals};
+use manifold_sys::signal::Signals;
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::child::{EXIT_SICK, EXIT_WELL, connections_allowed, lacks_resource};
+use crate::child::{self, EXIT_SICK, EXIT_WELL, connections_allowed, lacks_resource};
 use crate::clock;
 use crate::generation::Child;
 use crate::host::ThreadHost;
@@ -114,7 +114,7 @@ struct Listening<'a> {
 
 impl<'a, D: Driver> Core<'a, D> {
     fn new(mut driver: D, child: &'a Child<'a>, host: &'a ThreadHost<'a>, room: Room) -> io::Result<Core<'a, D>> {
-        let signals = Signals::collect(&[Signal::SIGUSR1])?;
+        let signals = child::signals()?;
         let signals_handle = driver.adopt(signals.as_fd().try_clone_to_owned()?);
         driver.poll(signals_handle, Readiness::Readable);
         let mut listeners = Vec::new();
@@ -212,7 +212,7 @@ impl<'a, D: Driver> Core<'a, D> {
     }
 
     fn take_signals(&mut self, more: bool) {
-        while self.signals.next().is_some() {
+        if child::is_asked(self.child, &self.signals) {
             self.drain();
         }
         if !more {

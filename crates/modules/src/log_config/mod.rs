@@ -1,19 +1,22 @@
-//! `mod_log_config`: a line for each request (`CustomLog`), in a format of the administrator's choice (`LogFormat`).
-//!
-//! A line is written with one write(2) to a file opened for appending, so that lines of all processes stay whole.
+//! `mod_log_config`: a line for each request (`CustomLog`), in a format of the administrator's choice (`LogFormat`). Lines are
+//! collected and written many at a time ([`batch`]).
+
+mod batch;
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use manifold_engine::phases::{LogTransaction, Phases};
+use manifold_engine::phases::Phases;
 use manifold_engine::request::Request;
+use manifold_engine::transaction::{LogTransaction, Transaction};
 use manifold_http::write_decimal;
 
-use crate::log_file;
+use self::batch::BatchedFile;
+pub use self::batch::Buffering;
 
 /// Apache's `common` format.
 pub const COMMON: &str = "%h %l %u %t \"%r\" %>s %b";
@@ -23,7 +26,7 @@ pub const COMBINED: &str = "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-A
 /// An open access log.
 #[derive(Debug)]
 pub struct AccessLog {
-    file: File,
+    file: BatchedFile,
     format: Format,
     zone: TimeZone,
 }
@@ -33,23 +36,30 @@ impl AccessLog {
     ///
     /// # Errors
     /// The error of open(2) or dup(2).
-    pub fn open(path: &Path, format: Format) -> io::Result<AccessLog> {
-        Ok(AccessLog { file: log_file::open(path)?, format, zone: TimeZone::system() })
+    pub fn open(path: &Path, format: Format, buffering: Buffering) -> io::Result<AccessLog> {
+        Ok(AccessLog { file: BatchedFile::open(path, buffering)?, format, zone: TimeZone::system() })
     }
 }
 
 impl LogTransaction for AccessLog {
-    fn log(&self, request: &Request, bytes: u64) {
+    fn log(&self, transaction: &Transaction<'_>) {
         thread_local! {
             static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
         LINE.with_borrow_mut(|line| {
             line.clear();
-            self.format.write(line, request, bytes, &self.zone);
+            self.format.write(line, transaction.request, transaction.sent.body, &self.zone);
             line.push(b'\n');
-            // A full disk must not stop the server; Apache goes on as well.
-            let _lost = (&self.file).write_all(line);
+            self.file.append(line, transaction.host.turn().now);
         });
+    }
+
+    fn settle(&self, now: Instant) -> Option<Instant> {
+        self.file.settle(now)
+    }
+
+    fn flush(&self) {
+        self.file.flush();
     }
 }
 
