@@ -297,12 +297,13 @@ fn answers_come_in_order_however_late_the_client_takes_them() {
         |server| {
             let stream = server.connect();
             let (mut writing, mut left) = (stream.try_clone().unwrap(), Vec::new());
-            let writer = std::thread::spawn(move || {
+            let writer = Builder::new().spawn(move || {
                 for number in 0..REQUESTS {
                     let last = if number + 1 == REQUESTS { "Connection: close\r\n" } else { "" };
                     writing.write_all(format!("GET /{number} HTTP/1.1\r\nHost: x\r\n{last}\r\n").as_bytes()).unwrap();
                 }
             });
+            let writer = writer.unwrap();
             std::thread::sleep(Duration::from_millis(200));
             for number in 0..REQUESTS {
                 let (head, body) = read_answer(&stream, &mut left);
