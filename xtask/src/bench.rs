@@ -13,12 +13,14 @@ use crate::run::{Run, root, target_dir};
 
 mod baseline;
 mod dump;
+mod page;
 mod served;
 mod server;
 mod trace;
 mod workload;
 
 use baseline::{BASELINE, Comparison, Counts};
+use page::PAGE;
 
 /// Each scenario of bench/ runs twice, with these numbers of rounds; the difference leaves out start-up and warming up.
 const ROUNDS: (u64, u64) = (2_000, 12_000);
@@ -45,11 +47,12 @@ pub fn main(arguments: &[String]) -> Result<()> {
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {BASELINE}; --bless makes it"))?;
         Counts::parse(&text)
     };
-    let comparison = Comparison::of(&kept().unwrap_or_default(), &now, served::may_rise, partly);
+    let comparison = Comparison::of(&kept().unwrap_or_default(), &now, served::bounds, partly);
     print!("{}", comparison.table);
     if bless {
         let mut counts = if partly { kept()? } else { Counts::default() };
         counts.update(&now);
+        fs::write(root().join(PAGE), page::render(&counts)).with_context(|| format!("cannot write {PAGE}"))?;
         return fs::write(&path, counts.render()).with_context(|| format!("cannot write {BASELINE}"));
     }
     kept()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::baseline::{Cost, MayRise};
+use super::baseline::{Bounds, Cost};
 use super::server::{MODELS, Model, Server, Site, Tool};
 use super::workload::{Client, Connections, WORKLOADS, Workload};
 use super::{dump, trace};
@@ -42,13 +42,13 @@ pub fn count_all(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, Co
     Ok(costs)
 }
 
-/// How much the cost of a model and workload may rise beyond the usual.
-pub fn may_rise(name: &str) -> MayRise {
+/// What bounds the cost of a model and workload, by their joint name.
+pub fn bounds(name: &str) -> Bounds {
     let workload = WORKLOADS.iter().find(|workload| name.split(' ').nth(1) == Some(workload.name));
-    workload.map_or_else(MayRise::default, |workload| MayRise {
-        instructions: workload.instructions_may_rise,
-        calls: workload.calls_may_rise,
-        allocations: workload.allocations_may_rise,
+    workload.map_or_else(Bounds::default, |workload| Bounds {
+        instructions_may_rise: workload.instructions_may_rise,
+        calls_may_rise: workload.calls_may_rise,
+        allocations_max: workload.allocations_max,
     })
 }
 
@@ -111,7 +111,7 @@ impl Counter {
     }
 }
 
+/// Rounded, and not below zero: what ends a part may have cost a little less with the requests than without.
 fn hundredths(count: f64) -> f64 {
-    // Adding zero makes a negative zero positive.
-    (count * 100.0).round() / 100.0 + 0.0
+    (count * 100.0).round().max(0.0) / 100.0
 }
