@@ -118,9 +118,17 @@ fn not_to_be_had(
 fn default_handler(request: &mut Request) -> Outcome {
     match request.method() {
         Method::Get | Method::Head | Method::Post => {
-            let Found::File(resource) = &request.found else { return Outcome::Declined };
-            request.response.body = Body::Resource(Arc::clone(resource));
-            Outcome::Done
+            // Nobody asks what was found once it is the answer.
+            match std::mem::take(&mut request.found) {
+                Found::File(resource) => {
+                    request.response.body = Body::Resource(resource);
+                    Outcome::Done
+                }
+                other => {
+                    request.found = other;
+                    Outcome::Declined
+                }
+            }
         }
         Method::Options => {
             if let Found::File(resource) = &request.found {
