@@ -37,7 +37,7 @@ pub fn get_kept_alive(rounds: u64) -> Result<u64> {
 /// A browser's GET on a connection that stays, with an access log.
 pub fn get_browser_logged(rounds: u64) -> Result<u64> {
     let format = Format::parse(COMBINED).map_err(anyhow::Error::msg)?;
-    let log = AccessLog::open(Path::new("/dev/null"), format, Buffering::Batches)?;
+    let log = AccessLog::open(Path::new("/dev/null"), format, ServerName::default(), Buffering::Batches)?;
     requests(BROWSER, Next::KeepAlive, rounds, vec![log])
 }
 

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -289,4 +291,59 @@ fn under_load_many_lines_go_into_one_write() {
         println!("{mpm:?}: {written} writes for {REQUESTS} requests; {due} may be due");
         assert!(written <= REQUESTS / 50 + due, "{mpm:?}: {written} writes for {REQUESTS} requests");
     }
+}
+
+/// Items that say the same in Apache; times, ports and numbers of processes do not.
+const ITEMS: &str = "%h %a %{c}a %l %u %L %m %q %H %r %s %>s %f %R %k %X %v %{User-Agent}i %{Referer}i %{sid}C \
+                     %{Content-Type}o %{Content-Length}o %{Date}o %{Server}o %200{Host}i %!200{Host}i %B %b \\t%%";
+
+const REQUESTS: [&str; 6] = [
+    "GET /page.html?a=b HTTP/1.1\r\nHost: h\r\nUser-Agent: me \"x\" \\ \u{e9}\r\nCookie: a=1; SID=42\r\nReferer: \r\n\r\n\
+     HEAD /page.html HTTP/1.1\r\nHost: h\r\n\r\nGET /page.html HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    "GET /page.html HTTP/1.0\r\nUser-Agent: ua\r\n\r\n",
+    "POST /page.html HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+    "POST /page.html HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5;x\r\nhello\r\n0\r\n\r\n",
+    "\r\nGET /one.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    "GET /%70age.html?%22\"\u{e9} HTTP/1.0\r\n\r\n",
+];
+
+#[test]
+fn lines_are_apaches() {
+    let apache = Path::new("/usr/sbin/apache2");
+    if !apache.exists() {
+        println!("apache2 is not installed: nothing to compare with");
+        return;
+    }
+    let log = format!("LogFormat \"{ITEMS}\" items\nCustomLog access.log items\n");
+    let modules = "/usr/lib/apache2/modules";
+    let ours = Server::start(Mpm::Event, &log).unwrap();
+    let (dir, port) = configured(Mpm::Event, &log).unwrap();
+    let text =
+        fs::read_to_string(dir.path("httpd.conf")).unwrap().replace("modules/mod_mpm", &format!("{modules}/mod_mpm"));
+    let more = format!(
+        "DefaultRuntimeDir {}\nLoadModule authz_core_module {modules}/mod_authz_core.so\n\
+         LoadModule mime_module {modules}/mod_mime.so\nTypesConfig /etc/mime.types\n",
+        dir.path("").display()
+    );
+    fs::write(dir.path("httpd.conf"), format!("{more}{text}")).unwrap();
+    let command = |dir: &Scratch| {
+        let mut command = Command::new(apache);
+        command.args(["-DFOREGROUND", "-f"]).arg(dir.path("httpd.conf"));
+        command
+    };
+    let theirs = Server::run(dir, port, command).unwrap();
+    let lines = |server: &Server| {
+        for request in REQUESTS {
+            let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+            client.write_all(request.as_bytes()).unwrap();
+            client.read_to_end(&mut Vec::new()).unwrap();
+        }
+        await_lines(server, REQUESTS.len() + 2);
+        let log = log_of(&server.dir).replace(&*server.dir.path("").to_string_lossy(), "DIR/");
+        // Several processes write, each when it likes.
+        let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(lines(&ours), lines(&theirs));
 }

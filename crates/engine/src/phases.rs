@@ -60,6 +60,7 @@ pub struct Phases {
     /// In the order of their phases, and in each in the order in which they were added.
     hooks: Vec<(Phase, Box<dyn Hook>)>,
     logs: Vec<Box<dyn LogTransaction>>,
+    needs_head: bool,
 }
 
 impl Phases {
@@ -76,6 +77,7 @@ impl Phases {
 
     /// Appends a log.
     pub fn add_log(&mut self, log: impl LogTransaction + 'static) {
+        self.needs_head |= log.needs_head();
         self.logs.push(Box::new(log));
     }
 
@@ -95,6 +97,11 @@ impl Phases {
     pub fn go_on(&self, from: Phase, request: &mut Request) -> Result<Status, Phase> {
         let first = self.hooks.partition_point(|(phase, _)| *phase < from);
         Self::run(&self.hooks[first..], request)
+    }
+
+    /// Whether a log looks at the heads of answers.
+    pub fn needs_head(&self) -> bool {
+        self.needs_head
     }
 
     /// Whether there is any log.

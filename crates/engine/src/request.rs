@@ -29,6 +29,8 @@ pub struct Request {
     pub authority: Option<Range<usize>>,
     /// The body, where the answer repeats it (`TraceEnable extended`); any other is dropped as it comes.
     pub body: Vec<u8>,
+    /// Bytes of the body as they were received, chunked or not.
+    pub body_received: u64,
     /// The client.
     pub peer: SocketAddr,
     /// When the head was complete.
@@ -78,6 +80,8 @@ pub struct Response {
     pub fields: Vec<u8>,
     /// Where a redirection leads; empty where there is none.
     pub location: Vec<u8>,
+    /// The whole head as it was sent, where a log asks for it ([`Phases::needs_head`](crate::phases::Phases::needs_head)).
+    pub head: Vec<u8>,
     /// What follows the head.
     pub body: Body,
 }
@@ -149,6 +153,11 @@ impl Request {
         self.content_type.as_deref().or_else(of_file)
     }
 
+    /// Bytes that were received of it, head and body as they came.
+    pub fn received(&self) -> u64 {
+        self.bytes.len() as u64 + self.body_received
+    }
+
     /// The request line as received.
     pub fn request_line(&self) -> &[u8] {
         if self.refused { &self.bytes } else { self.head.request_line(&self.bytes) }
@@ -174,6 +183,7 @@ impl Request {
         self.expectation.clear();
         self.authority = None;
         self.body.clear();
+        self.body_received = 0;
         self.peer = peer;
         self.turn = turn;
         self.path.clear();
@@ -184,6 +194,7 @@ impl Request {
         self.handler = None;
         self.response.status = Status::OK;
         self.response.fields.clear();
+        self.response.head.clear();
         self.response.location.clear();
         self.response.body = Body::Empty;
     }
@@ -196,6 +207,7 @@ impl Request {
             expectation: Vec::new(),
             authority: None,
             body: Vec::new(),
+            body_received: 0,
             peer,
             turn,
             path: Vec::new(),
@@ -207,7 +219,13 @@ impl Request {
             may_wait: true,
             later: None,
             ranges: Vec::new(),
-            response: Response { status: Status::OK, fields: Vec::new(), location: Vec::new(), body: Body::Empty },
+            response: Response {
+                status: Status::OK,
+                fields: Vec::new(),
+                location: Vec::new(),
+                head: Vec::new(),
+                body: Body::Empty,
+            },
         }
     }
 

@@ -56,7 +56,7 @@ impl Sent {
 const COPY_MAX: usize = 2048;
 
 /// Queues the answer of `request`.
-pub fn enqueue(out: &mut OutQueue, request: &Request, connection: &Connection, site: &Site) -> Sent {
+pub fn enqueue(out: &mut OutQueue, request: &mut Request, connection: &Connection, site: &Site) -> Sent {
     let body = length(request, site);
     // A request without a version has no head, and neither has its answer.
     if request.head.version() == Version::Http09 {
@@ -67,6 +67,9 @@ pub fn enqueue(out: &mut OutQueue, request: &Request, connection: &Connection, s
     let start = tail.len();
     write_head(tail, request, body, connection, site);
     let head = (tail.len() - start) as u64;
+    if site.phases.needs_head() {
+        request.response.head.extend_from_slice(&tail[start..]);
+    }
     if request.method() == Method::Head {
         return Sent { total: head, body: 0 };
     }

@@ -85,7 +85,8 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
                 keep_alive(conn, site, host, &request) && !respond::drops_connection(request.response.status)
             }
         };
-        let sent = respond::enqueue(io.outgoing(), &request, &connection_fields(conn, site, &request, kept), site);
+        let fields = connection_fields(conn, site, &request, kept);
+        let sent = respond::enqueue(io.outgoing(), &mut request, &fields, site);
         let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
         let flushed = if pipelined { Ok(()) } else { send(io, site, host, &request).await };
         // Where sending has failed the rest stays queued.
@@ -204,14 +205,14 @@ async fn read_body(
         flush(io, site, host, request.peer).await?;
     }
     let mut decoder = BodyDecoder::new(length);
-    let (mut arrived, mut discarded) = (0, 0);
+    let mut discarded = 0;
     loop {
         let step = match decoder.decode(io.received()) {
             Ok(step) => step,
             Err(error) => return Ok(Some(error.status())),
         };
         discarded += step.payload.len() as u64;
-        arrived += step.consumed as u64;
+        request.body_received += step.consumed as u64;
         if comes_back && discarded <= limit {
             request.body.extend_from_slice(&io.received()[step.payload]);
         }
@@ -224,7 +225,7 @@ async fn read_body(
         }
         if step.consumed == 0 {
             let now = host.turn().now;
-            let by = site.read_timeouts.body.next_byte_by(request.turn.now, arrived, now, site.timeout);
+            let by = site.read_timeouts.body.next_byte_by(request.turn.now, request.body_received, now, site.timeout);
             host.activity(Activity::ReadingBody);
             match io.fill(now, by).await {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

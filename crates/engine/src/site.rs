@@ -78,17 +78,23 @@ impl Default for ServerName {
 const HTTP_PORT: u16 = 80;
 
 impl ServerName {
-    /// Host, in lower case, and port under which the client knows the server: what it said itself, and this name where it
-    /// said nothing (Apache's `UseCanonicalName Off`).
-    pub fn of(&self, request: &Request) -> (Vec<u8>, u16) {
-        let Some(authority) = request.host() else { return (self.host.clone().into_bytes(), self.port) };
+    /// The host that the client named, as it wrote it, or else this name; and the port.
+    pub fn used<'a>(&'a self, request: &'a Request) -> (&'a [u8], u16) {
+        let Some(authority) = request.host() else { return (self.host.as_bytes(), self.port) };
         let end_of_host = authority.iter().rposition(|&byte| byte == b']').unwrap_or(0);
         let colon = authority[end_of_host..].iter().position(|&byte| byte == b':').map(|at| end_of_host + at);
         let host = &authority[..colon.unwrap_or(authority.len())];
         let host = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host);
         let host = host.strip_suffix(b".").unwrap_or(host);
         let port = colon.and_then(|colon| std::str::from_utf8(&authority[colon + 1..]).ok()?.parse().ok());
-        (host.to_ascii_lowercase(), port.unwrap_or(self.port))
+        (host, port.unwrap_or(self.port))
+    }
+
+    /// Host, in lower case, and port under which the client knows the server: what it said itself, and this name where it
+    /// said nothing (Apache's `UseCanonicalName Off`).
+    pub fn of(&self, request: &Request) -> (Vec<u8>, u16) {
+        let (host, port) = self.used(request);
+        (host.to_ascii_lowercase(), port)
     }
 
     /// Appends `http://HOST:PORT`, without a port that says nothing.

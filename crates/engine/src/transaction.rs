@@ -42,6 +42,11 @@ pub trait LogTransaction: Send + Sync {
     /// Notes an answered request. Lines of one connection are noted one after the other, in the order of its requests.
     fn log(&self, transaction: &Transaction<'_>);
 
+    /// Whether [`Response::head`](crate::request::Response::head) is to be kept for it.
+    fn needs_head(&self) -> bool {
+        false
+    }
+
     /// Writes what is due at `now`. Where something is kept back still, gives when it will be due; whoever is about to wait
     /// has to call again then.
     fn settle(&self, now: Instant) -> Option<Instant> {

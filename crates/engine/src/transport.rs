@@ -161,6 +161,11 @@ pub trait Host: Send + Sync {
     /// The current turn of the calling thread.
     fn turn(&self) -> Turn;
 
+    /// The time since the Unix epoch at this very moment, for how long a request took.
+    fn wall(&self) -> Duration {
+        self.turn().wall
+    }
+
     /// Whether the calling thread may wait for a disk: it does where it serves nobody else meanwhile.
     fn may_wait(&self) -> bool {
         true

@@ -300,7 +300,7 @@ impl Config {
         let mut access_logs = Vec::new();
         let buffering = self.site.raw.buffering.unwrap_or_default();
         for (path, format) in self.site.access_logs.drain(..) {
-            let log = AccessLog::open(&path, format, buffering);
+            let log = AccessLog::open(&path, format, self.site.http.server_name(), buffering);
             access_logs.push(log.map_err(|error| {
                 format!("AH00649: could not open transfer log file {}: {}", path.display(), reason(&error))
             })?);

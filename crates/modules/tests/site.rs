@@ -5,7 +5,7 @@ use std::fs;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -166,7 +166,8 @@ fn sections_say_who_answers_and_to_whom() {
 #[test]
 fn the_access_log_has_a_line_for_each_request() {
     let path = folder().join("access.log");
-    let log = AccessLog::open(&path, Format::parse(COMBINED).unwrap(), Buffering::EachLine).unwrap();
+    let log =
+        AccessLog::open(&path, Format::parse(COMBINED).unwrap(), ServerName::default(), Buffering::EachLine).unwrap();
     let request = "GET /page.css HTTP/1.1\r\nHost: h\r\nUser-Agent: Test \"quoted\"\r\n\r\nHEAD /none HTTP/1.0\r\n\r\n";
     answer(request, &site(vec![log]));
     let log = fs::read_to_string(path).unwrap();
@@ -250,4 +251,39 @@ fn a_host_that_must_not_wait_gives_the_same_answers() {
         }
         assert_eq!(String::from_utf8(std::mem::take(&mut io.sent)).unwrap(), expected, "{path}");
     }
+}
+
+#[test]
+fn every_item_of_a_log_format_says_what_apache_says() {
+    let check = |format: &str, request: &str, expected: &[&str]| {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let path = folder().join(format!("items-{}.log", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let server = ServerName { host: "www.Example.org".to_owned(), port: 8080 };
+        let log = AccessLog::open(&path, Format::parse(format).unwrap(), server, Buffering::EachLine).unwrap();
+        answer(request, &site(vec![log]));
+        let log = fs::read_to_string(path).unwrap();
+        assert_eq!(log.lines().collect::<Vec<_>>(), expected, "{format}: {request}");
+    };
+    let get = "GET /page.css?a=b HTTP/1.1\r\nHost: WWW.other.org:99\r\nCookie: a=1; sid = 42 ; z=\r\nReferer: \r\n\r\n";
+    check("%h %a %{c}a %l %u %L", get, &["192.0.2.7 192.0.2.7 192.0.2.7 - - -"]);
+    check("%m %U %q %H %r", get, &["GET /page.css ?a=b HTTP/1.1 GET /page.css?a=b HTTP/1.1"]);
+    check("%s %>s %b %B %X %k", get, &["200 200 3 3 + 0"]);
+    check("%p %{canonical}p %{remote}p %v %V", get, &["8080 8080 4711 www.Example.org www.other.org"]);
+    check("%{Referer}i|%{none}i|%{sid}C|%{z}C|%{b}C", get, &["|-|42|-|-"]);
+    check("%{Content-Type}o %{content-length}o %{Date}o %{Server}o %{Location}o", get, &["text/css 3 - - -"]);
+    check(
+        "%R %{%Y-%m-%d}t %{sec}t %{end:usec}t %{msec_frac}t %{begin:usec_frac}t",
+        get,
+        &["- 1994-11-06 784111777 784111777000000 000 000000"],
+    );
+    check("%D %T %{ms}T", get, &["0 0 0"]);
+    check("%200,304{Host}i %404{Host}i %!200{Host}i %!404s", get, &["WWW.other.org:99 - - 200"]);
+    let length = get.len();
+    check("%I", get, &[&length.to_string()]);
+    let post = "POST /none HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    check("%I %s %X %k", post, &[&format!("{} 404 - 0", post.len())]);
+    let two = "GET /page.css HTTP/1.1\r\nHost: h\r\n\r\nGET /page.css HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    check("%k%X", two, &["0+", "0-"]);
+    check("\\t%r\\n", "BAD\r\n\r\n", &["\tBAD", ""]);
+    check("%b %B", "HEAD /page.css HTTP/1.0\r\n\r\n", &["- 0"]);
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use manifold_engine::request::Request;
 use manifold_engine::serve::Conn;
@@ -64,6 +65,10 @@ impl<'a> ThreadHost<'a> {
 impl Host for ThreadHost<'_> {
     fn turn(&self) -> Turn {
         clock::turn()
+    }
+
+    fn wall(&self) -> Duration {
+        clock::wall()
     }
 
     fn may_wait(&self) -> bool {

@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use manifold_engine::request::Request;
 use manifold_engine::serve::{Conn, serve};
@@ -193,6 +193,10 @@ thread_local! {
 impl Host for Shared<'_> {
     fn turn(&self) -> Turn {
         clock::turn()
+    }
+
+    fn wall(&self) -> Duration {
+        clock::wall()
     }
 
     fn activity(&self, activity: Activity) {
