@@ -34,7 +34,12 @@ pub fn get_kept_alive(rounds: u64) -> Result<u64> {
     requests(SHORT, Next::KeepAlive, rounds, Vec::new())
 }
 
-/// A browser's GET on a connection that stays, with an access log.
+/// A browser's GET on a connection that stays.
+pub fn get_browser(rounds: u64) -> Result<u64> {
+    requests(BROWSER, Next::KeepAlive, rounds, Vec::new())
+}
+
+/// The same with an access log.
 pub fn get_browser_logged(rounds: u64) -> Result<u64> {
     let format = Format::parse(COMBINED).map_err(anyhow::Error::msg)?;
     let log = AccessLog::open(Path::new("/dev/null"), format, ServerName::default(), Buffering::Batches)?;

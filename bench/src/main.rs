@@ -27,6 +27,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "get-44-bytes-kept-alive", run: engine::get_kept_alive },
     Scenario { name: "get-44-bytes-closing", run: engine::get_closing },
     Scenario { name: "get-index-kept-alive", run: engine::get_index },
+    Scenario { name: "get-browser", run: engine::get_browser },
     Scenario { name: "get-browser-logged", run: engine::get_browser_logged },
     Scenario { name: "not-found-kept-alive", run: engine::not_found },
     Scenario { name: "scoreboard", run: scoreboard::plain },
