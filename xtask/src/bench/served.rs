@@ -113,5 +113,6 @@ impl Counter {
 
 /// Rounded, and not below zero: what ends a part may have cost a little less with the requests than without.
 fn hundredths(count: f64) -> f64 {
-    (count * 100.0).round().max(0.0) / 100.0
+    // Adding zero makes a negative zero positive.
+    (count * 100.0).round().max(0.0) / 100.0 + 0.0
 }
