@@ -79,16 +79,7 @@ pub fn of(cpu: &[f64; 8]) -> Results {
         page: PageInfo { site: None, path: "/index.html".to_owned(), bytes: 44 },
         targets,
         missing: Vec::new(),
-        environment: Environment {
-            started_utc: "2026-11-21 09:30:00".to_owned(),
-            system: "Debian".to_owned(),
-            kernel: "6.18".to_owned(),
-            cpu: "a processor".to_owned(),
-            memory_mib: 24_000,
-            cores: Cores { server: vec![0], generator: vec![1] },
-            manifold: "0.1.0".to_owned(),
-            command: "manifold lab run --seed 7".to_owned(),
-        },
+        environment: environment("manifold lab run --seed 7"),
         ended_early: None,
         took_s: 200.0,
         cells,
@@ -102,4 +93,18 @@ pub fn mark(results: &mut Results, mark: Mark, of: impl Fn(&Cell) -> bool) {
         cell.marks.push(mark);
     }
     results.figures = Cells::new(&results.experiment, &results.cells).figures(results.targets.len());
+}
+
+/// A machine with two processors, on which `command` was typed.
+pub fn environment(command: &str) -> Environment {
+    Environment {
+        started_utc: "2026-11-21 09:30:00".to_owned(),
+        system: "Debian".to_owned(),
+        kernel: "6.18".to_owned(),
+        cpu: "a processor".to_owned(),
+        memory_mib: 24_000,
+        cores: Cores { server: vec![0], generator: vec![1] },
+        manifold: "0.1.0".to_owned(),
+        command: command.to_owned(),
+    }
 }

@@ -6,6 +6,7 @@
 //! [`figures`] (medians, intervals, ratios), [`words`] (the answer), [`plot`] and [`report`].
 #![forbid(unsafe_code)]
 
+mod absent;
 mod cli;
 mod cores;
 mod csv;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use crate::absent::Absent;
 use crate::cli::Settings;
 use crate::cores::{self, Cores};
 use crate::environment;
@@ -21,7 +22,7 @@ use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, FORMAT, Missing, PageInfo, Results, TargetInfo};
 use crate::sampler;
 use crate::server::{self, Server};
-use crate::target::{Installed, Limits, Target, Terms};
+use crate::target::{Installed, Limits, Terms};
 use crate::{text, words};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
@@ -36,7 +37,7 @@ const DESCRIPTORS_WANTED: u64 = 65_536;
 pub fn run(settings: &Settings) -> Result<ExitCode> {
     let began = Instant::now();
     let mut run = Run::prepare(settings)?;
-    let installed = run.detect()?;
+    let installed = run.absent.detect(&settings.targets, &run.manifold)?;
     progress::note(&format!(
         "{}, {}, {}: about {}. Ctrl-C ends it early and keeps what was measured.",
         text::counted(installed.len(), "target"),
@@ -59,7 +60,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         },
         figures: Cells::new(&settings.experiment, &cells).figures(targets.len()),
         targets,
-        missing: run.missing,
+        missing: run.absent.list,
         environment: run.environment,
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
         took_s: began.elapsed().as_secs_f64(),
@@ -81,7 +82,7 @@ struct Run<'s> {
     cores: Cores,
     environment: Environment,
     interrupt: Interrupt,
-    missing: Vec<Missing>,
+    absent: Absent,
 }
 
 /// Why a run ended before its plan did.
@@ -101,29 +102,8 @@ impl Run<'_> {
         raise_descriptors();
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
         let scratch = Scratch::with_page()?;
-        Ok(Run { settings, manifold, user, out, scratch, cores, environment, interrupt, missing: Vec::new() })
-    }
-
-    /// Which targets are there; those that are not become remarks, or errors where they were asked for by name.
-    fn detect(&mut self) -> Result<Vec<Installed>> {
-        let mut installed = Vec::new();
-        for &target in &self.settings.targets {
-            match target.detect(&self.manifold) {
-                Ok(found) => installed.push(found),
-                Err(reason) => self.leave_out(target, &reason)?,
-            }
-        }
-        Ok(installed)
-    }
-
-    /// Notes that a target does not take part.
-    fn leave_out(&mut self, target: &Target, reason: &str) -> Result<()> {
-        if self.settings.named {
-            bail!("--targets {}: {reason}", target.name);
-        }
-        progress::note(&format!("{} is left out: {reason}", target.label));
-        self.missing.push(Missing { label: target.label.to_owned(), reason: text::one_line(reason) });
-        Ok(())
+        let absent = Absent::of(settings.named);
+        Ok(Run { settings, manifold, user, out, scratch, cores, environment, interrupt, absent })
     }
 
     /// Starts all servers, waits until each answers with the page and has its full size.
@@ -148,7 +128,7 @@ impl Run<'_> {
                 .and_then(|mut server| server.wait_ready(page).map(|()| server));
             match started {
                 Ok(server) => fleet.0.push(Some(server)),
-                Err(error) => self.leave_out(found.target, &format!("{error:#}"))?,
+                Err(error) => self.absent.leave_out(found.target, &format!("{error:#}"))?,
             }
             if self.interrupt.came() {
                 bail!("interrupted while the servers were started; nothing was measured");
@@ -193,7 +173,7 @@ impl Run<'_> {
                 Err(error) if !server.alive() => {
                     let label = server.installed.target.label.to_owned();
                     progress::note(&format!("{label} is out of the run: {error:#}"));
-                    self.missing.push(Missing { label, reason: format!("it ended {so_far}") });
+                    self.absent.list.push(Missing { label, reason: format!("it ended {so_far}") });
                     servers.0[step.target] = None;
                 }
                 Err(error) => ended = Some(Ended { reason: format!("{error:#} ({so_far})"), code: 1 }),

@@ -2,8 +2,8 @@
 
 use super::plan;
 use super::results::{FORMAT, Idle, PeerCell, PeerTarget, Peers};
-use crate::cores::Cores;
-use crate::results::{Cell, Environment, Latency, Mark};
+use crate::fixture::environment;
+use crate::results::{Cell, Latency, Mark};
 use crate::target::TARGETS;
 
 /// CPU microseconds a request on the small page, in `TARGETS`' order; on others it is ten times as much, and closing doubles it.
@@ -61,16 +61,7 @@ pub fn peers() -> Peers {
             })
             .collect(),
         missing: Vec::new(),
-        environment: Environment {
-            started_utc: "2026-11-21 09:30:00".to_owned(),
-            system: "Debian".to_owned(),
-            kernel: "6.18".to_owned(),
-            cpu: "a processor".to_owned(),
-            memory_mib: 24_000,
-            cores: Cores { server: vec![0], generator: vec![1] },
-            manifold: "0.1.0".to_owned(),
-            command: "manifold lab run peers --seed 7".to_owned(),
-        },
+        environment: environment("manifold lab run peers --seed 7"),
         ended_early: None,
         took_s: 700.0,
         cells,

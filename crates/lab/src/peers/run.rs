@@ -13,6 +13,7 @@ use super::fleet::{Instance, Places, Starter};
 use super::plan::{self, Page, Step, Work};
 use super::results::{FORMAT, Idle, PeerCell, PeerTarget, Peers};
 use super::{FILE, Settings, page, view, write_views};
+use crate::absent::Absent;
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::Step as One;
@@ -25,7 +26,7 @@ use crate::sampler;
 use crate::slow_test::holders::{Holders, Wanted};
 use crate::slow_test::kind::Kind;
 use crate::staged::Stage;
-use crate::target::{Installed, Target};
+use crate::target::Installed;
 use crate::{text, wire};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
@@ -53,7 +54,7 @@ const ROUNDS_MOST: u32 = 1000;
 pub fn run(settings: &Settings) -> Result<ExitCode> {
     let began = Instant::now();
     let mut run = Run::prepare(settings, began)?;
-    let installed = run.detect()?;
+    let installed = run.absent.detect(&settings.targets, &run.manifold)?;
     progress::note(&format!(
         "{}: memory first, then rounds of all loads; about {} in all. Ctrl-C ends it early and keeps what was measured.",
         text::counted(installed.len(), "target"),
@@ -72,7 +73,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         measured_s: settings.measured_s,
         rounds: measured.rounds,
         targets: installed.iter().map(described).collect(),
-        missing: std::mem::take(&mut run.missing),
+        missing: std::mem::take(&mut run.absent.list),
         environment: run.environment.clone(),
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
         took_s: began.elapsed().as_secs_f64(),
@@ -96,7 +97,7 @@ struct Run<'s> {
     places: Places,
     environment: Environment,
     interrupt: Interrupt,
-    missing: Vec<Missing>,
+    absent: Absent,
 }
 
 /// Why a run ended before its plan did.
@@ -131,29 +132,8 @@ impl Run<'_> {
         let manifold = stage.folder("program")?.join("manifold");
         fs::copy(&stage.manifold, &manifold).context("cannot copy this program")?;
         fs::set_permissions(&manifold, fs::Permissions::from_mode(0o755)).context("cannot copy this program")?;
-        Ok(Run { settings, began, manifold, stage, site, out, places, environment, interrupt, missing: Vec::new() })
-    }
-
-    /// Which targets are there; those that are not become remarks, or errors where they were asked for by name.
-    fn detect(&mut self) -> Result<Vec<Installed>> {
-        let mut installed = Vec::new();
-        for &target in &self.settings.targets {
-            match target.detect(&self.manifold) {
-                Ok(found) => installed.push(found),
-                Err(reason) => self.leave_out(target, &reason)?,
-            }
-        }
-        Ok(installed)
-    }
-
-    /// Notes that a target does not take part.
-    fn leave_out(&mut self, target: &Target, reason: &str) -> Result<()> {
-        if self.settings.named {
-            bail!("--targets {}: {reason}", target.name);
-        }
-        progress::note(&format!("{} is left out: {reason}", target.label));
-        self.missing.push(Missing { label: target.label.to_owned(), reason: text::one_line(reason) });
-        Ok(())
+        let absent = Absent::of(settings.named);
+        Ok(Run { settings, began, manifold, stage, site, out, places, environment, interrupt, absent })
     }
 
     /// How long these cells take.
@@ -270,7 +250,7 @@ impl Run<'_> {
             let started = self.starter("servers").start_all(target, found, &works);
             match started {
                 Ok(instances) => fleet.extend(instances),
-                Err(error) => self.leave_out(found.target, &format!("{error:#}"))?,
+                Err(error) => self.absent.leave_out(found.target, &format!("{error:#}"))?,
             }
             if self.interrupt.came() {
                 bail!("interrupted while the servers were started; only memory was measured");
@@ -325,7 +305,7 @@ impl Run<'_> {
                 // A server that has ended takes itself out; the others go on.
                 Err(error) if !server.alive() => {
                     progress::note(&format!("{label} is out of the run: {error:#}"));
-                    self.missing.push(Missing { label: label.to_owned(), reason: format!("it ended {so_far}") });
+                    self.absent.list.push(Missing { label: label.to_owned(), reason: format!("it ended {so_far}") });
                     instance.server = None;
                 }
                 Err(error) => return Ok(Some(Ended { reason: format!("{error:#} ({so_far})"), code: 1 })),
