@@ -29,21 +29,21 @@ pub struct Program {
     pub version: &'static str,
 }
 
-/// h2o (https://h2o.examp1e.net/configure.html). Its backlog cannot be set; it asks for the most that the system allows.
+/// h2o (<https://h2o.examp1e.net/configure.html>). Its backlog cannot be set; it asks for the most that the system allows.
 pub static H2O: Peer = Peer {
     program: Some(Program { name: "h2o", package: "h2o", version: "--version" }),
     config: h2o,
     arguments: |config, _| vec!["-m".into(), "worker".into(), "-c".into(), config.into()],
 };
 
-/// lighttpd (https://redmine.lighttpd.net/projects/lighttpd/wiki/Docs_ConfigurationOptions).
+/// lighttpd (<https://redmine.lighttpd.net/projects/lighttpd/wiki/Docs_ConfigurationOptions>).
 pub static LIGHTTPD: Peer = Peer {
     program: Some(Program { name: "lighttpd", package: "lighttpd", version: "-v" }),
     config: lighttpd,
     arguments: |config, _| vec!["-D".into(), "-f".into(), config.into()],
 };
 
-/// Caddy (https://caddyserver.com/docs/caddyfile). It has one thread for Go code a processor it may run on; its backlog is the most
+/// Caddy (<https://caddyserver.com/docs/caddyfile>). It has one thread for Go code a processor it may run on; its backlog is the most
 /// that the system allows. It cannot become another user.
 pub static CADDY: Peer = Peer {
     program: Some(Program { name: "caddy", package: "caddy", version: "version" }),

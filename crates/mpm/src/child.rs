@@ -50,8 +50,8 @@ pub(crate) fn serve(child: &Child<'_>) -> u8 {
     status
 }
 
-/// Gives up privileges, and sees to it that the child ends with its parent. Of the signals only TERM ends a child, once its
-/// logs are written; USR1 asks it to finish (each model collects both in its own way); all others are the parent's business.
+/// Gives up privileges, and sees to it that the child ends with its parent. Of the signals only TERM ends a child, at once or,
+/// where it has logs, when they are written; USR1 asks it to finish (each model collects both in its own way); all others are the parent's business.
 fn settle(child: &Child<'_>) -> io::Result<()> {
     take_place(child.generation)?;
     if matches!(child.generation.limits.model, Model::Worker | Model::Event) {
@@ -60,14 +60,18 @@ fn settle(child: &Child<'_>) -> io::Result<()> {
     }
     signal::on_parent_death(Signal::SIGTERM)?;
     let mut blocked = vec![Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH, Signal::SIGCHLD, Signal::SIGUSR2];
+    let has_logs = child.generation.site.phases.has_logs();
     if child.generation.limits.model == Model::Prefork {
         // Noted before they are let through: they may have been sent already.
         signal::note_on(Signal::SIGUSR1)?;
-        if child.generation.site.phases.has_logs() {
+        if has_logs {
             signal::end_on(Signal::SIGTERM)?;
         }
     } else {
-        blocked.extend([Signal::SIGUSR1, Signal::SIGTERM]);
+        blocked.push(Signal::SIGUSR1);
+        if has_logs {
+            blocked.push(Signal::SIGTERM);
+        }
     }
     signal::block_only(&blocked)
 }
