@@ -1,6 +1,6 @@
 //! `lab run peers`: all models beside their peers and beside a server that does nothing, on three pages, in one run.
 //!
-//! [`plan`] says what is measured; [`run`] measures it into [`results`]; from there all is pure: [`claims`] are held against the
+//! [`plan`] says what is measured; [`mod@run`] measures it into [`results`]; from there all is pure: [`claims`] are held against the
 //! results, [`view`] lays out what is told, and [`page`] writes it as text, Markdown and HTML.
 
 mod claims;
