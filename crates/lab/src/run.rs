@@ -86,9 +86,11 @@ struct Run<'s> {
 }
 
 /// Why a run ended before its plan did.
-struct Ended {
-    reason: String,
-    code: u8,
+pub struct Ended {
+    /// As a sentence.
+    pub reason: String,
+    /// The exit code that tells it.
+    pub code: u8,
 }
 
 impl Run<'_> {

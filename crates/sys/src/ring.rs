@@ -291,14 +291,8 @@ impl Ring {
     /// # Panics
     /// When a send is under way, or `bytes` is empty.
     pub fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
-        assert!(!bytes.is_empty(), "nothing to send");
-        self.settle(handle);
-        self.begin(handle, Kind::Send);
-        let entity = &mut self.entities[handle.index()];
-        entity.outgoing = bytes;
-        entity.sent = 0;
-        entity.giving_up = false;
-        self.push_send(handle, more);
+        self.begin_send(handle, bytes);
+        self.push_send(handle, if more { libc::MSG_MORE } else { 0 });
     }
 
     /// Sends all of `bytes` with the next [`wait`](Self::wait), and reports nothing where the socket takes them, as it nearly
@@ -311,21 +305,16 @@ impl Ring {
     /// # Errors
     /// The bytes; [`send`](Self::send) takes them.
     pub fn send_at_once(&mut self, handle: Handle, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
-        assert!(!bytes.is_empty(), "nothing to send");
         if !self.backlog.is_empty() || self.uring.submission().is_full() {
             return Err(bytes);
         }
-        self.settle(handle);
-        let fd = self.begin(handle, Kind::Send);
-        let entity = &mut self.entities[handle.index()];
-        (entity.outgoing, entity.sent, entity.giving_up) = (bytes, 0, false);
-        entity.at_once = self.submissions + 1;
-        // Not to wait, and to send all: less than all is a failure then, and only successes go unreported.
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
-        let len = u32::try_from(entity.outgoing.len()).unwrap_or(i32::MAX as u32);
-        let send = opcode::Send::new(fd, entity.outgoing.as_ptr(), len).flags(flags).build();
-        self.push(send.flags(Flags::SKIP_SUCCESS), handle, Kind::Send);
-        self.at_once.push_back((handle, self.submissions + 1));
+        self.begin_send(handle, bytes);
+        // Not to wait: where less than all goes out that is a failure then, and only successes go unreported.
+        let send = self.send_entry(handle, libc::MSG_DONTWAIT).flags(Flags::SKIP_SUCCESS);
+        self.push(send, handle, Kind::Send);
+        let submission = self.submissions + 1;
+        self.entities[handle.index()].at_once = submission;
+        self.at_once.push_back((handle, submission));
         Ok(())
     }
 
@@ -526,24 +515,17 @@ impl Ring {
 
     fn digest_send(&mut self, handle: Handle, result: io::Result<usize>) -> Option<Report> {
         let entity = &mut self.entities[handle.index()];
-        if std::mem::take(&mut entity.at_once) != 0 && !entity.closing {
-            let blocked = match &result {
-                Ok(_) => true,
-                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-            };
-            if blocked {
-                entity.sent += result.unwrap_or(0);
-                self.push_send(handle, false);
-                return Some(Report::Blocked(handle));
+        let at_once = std::mem::take(&mut entity.at_once) != 0;
+        let goes_on = match &result {
+            Ok(sent) => {
+                entity.sent += sent;
+                *sent > 0
             }
-        }
-        let entity = &mut self.entities[handle.index()];
-        if let Ok(sent) = &result {
-            entity.sent += sent;
-            if entity.sent < entity.outgoing.len() && *sent > 0 && !entity.giving_up && !entity.closing {
-                self.push_send(handle, false);
-                return None;
-            }
+            Err(error) => at_once && error.kind() == io::ErrorKind::WouldBlock,
+        };
+        if goes_on && entity.sent < entity.outgoing.len() && !entity.giving_up && !entity.closing {
+            self.push_send(handle, 0);
+            return at_once.then_some(Report::Blocked(handle));
         }
         self.end(handle, Kind::Send);
         let entity = &mut self.entities[handle.index()];
@@ -635,13 +617,27 @@ impl Ring {
         self.push(entry, handle, Kind::Receive);
     }
 
-    fn push_send(&mut self, handle: Handle, more: bool) {
+    /// Takes over what is to be sent.
+    fn begin_send(&mut self, handle: Handle, bytes: Vec<u8>) {
+        assert!(!bytes.is_empty(), "nothing to send");
+        self.settle(handle);
+        self.begin(handle, Kind::Send);
+        let entity = &mut self.entities[handle.index()];
+        (entity.outgoing, entity.sent, entity.giving_up) = (bytes, 0, false);
+    }
+
+    fn push_send(&mut self, handle: Handle, flags: libc::c_int) {
+        let send = self.send_entry(handle, flags);
+        self.push(send, handle, Kind::Send);
+    }
+
+    /// A send of all that is left to be sent.
+    fn send_entry(&self, handle: Handle, flags: libc::c_int) -> Entry {
         let fd = Fd(self.descriptor(handle).as_raw_fd());
         let entity = &self.entities[handle.index()];
         let rest = &entity.outgoing[entity.sent..];
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL | if more { libc::MSG_MORE } else { 0 };
         let len = u32::try_from(rest.len()).unwrap_or(i32::MAX as u32);
-        self.push(opcode::Send::new(fd, rest.as_ptr(), len).flags(flags).build(), handle, Kind::Send);
+        opcode::Send::new(fd, rest.as_ptr(), len).flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL | flags).build()
     }
 
     fn push(&mut self, entry: Entry, handle: Handle, kind: Kind) {

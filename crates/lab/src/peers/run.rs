@@ -22,6 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, Mark, Missing};
+use crate::run::Ended;
 use crate::sampler;
 use crate::slow_test::holders::{Holders, Wanted};
 use crate::slow_test::kind::Kind;
@@ -98,12 +99,6 @@ struct Run<'s> {
     environment: Environment,
     interrupt: Interrupt,
     absent: Absent,
-}
-
-/// Why a run ended before its plan did.
-struct Ended {
-    reason: String,
-    code: u8,
 }
 
 #[derive(Default)]

@@ -67,6 +67,19 @@ fn collect(ring: &mut Ring, handle: Handle, len: usize) -> Vec<u8> {
     all
 }
 
+/// Reads all of `sent`, which is more than the socket takes at a time, while the ring goes on sending it.
+fn assert_carried_through(ring: &mut Ring, handle: Handle, peer: &mut UnixStream, sent: &[u8]) {
+    let mut got = Vec::new();
+    let mut chunk = vec![0; 100_000];
+    while got.len() < sent.len() {
+        ring.wait(Some(Duration::ZERO)).unwrap();
+        let read = peer.read(&mut chunk).unwrap();
+        got.extend_from_slice(&chunk[..read]);
+    }
+    assert_eq!(next(ring), Seen::Sent(handle, None));
+    assert!(got == sent, "the bytes differ");
+}
+
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
@@ -176,15 +189,7 @@ fn what_is_sent_at_once_and_is_too_much_follows_in_order() {
     let sent = pattern(4_000_000);
     ring.send_at_once(handle, sent.clone()).unwrap();
     assert_eq!(next(&mut ring), Seen::Blocked(handle));
-    let mut got = Vec::new();
-    let mut chunk = vec![0; 100_000];
-    while got.len() < sent.len() {
-        ring.wait(Some(Duration::ZERO)).unwrap();
-        let read = peer.read(&mut chunk).unwrap();
-        got.extend_from_slice(&chunk[..read]);
-    }
-    assert_eq!(next(&mut ring), Seen::Sent(handle, None));
-    assert!(got == sent, "the bytes differ");
+    assert_carried_through(&mut ring, handle, &mut peer, &sent);
     // The socket is full again: not a byte of the second goes out, and the error of a peer that is gone is told.
     ring.send_at_once(handle, sent.clone()).unwrap();
     assert_eq!(next(&mut ring), Seen::Blocked(handle));
@@ -251,15 +256,7 @@ fn a_send_larger_than_the_socket_takes_is_carried_through() {
     let (handle, mut peer) = pair(&mut ring);
     let sent = pattern(4_000_000);
     ring.send(handle, sent.clone(), false);
-    let mut got = Vec::new();
-    let mut chunk = vec![0; 100_000];
-    while got.len() < sent.len() {
-        ring.wait(Some(Duration::ZERO)).unwrap();
-        let read = peer.read(&mut chunk).unwrap();
-        got.extend_from_slice(&chunk[..read]);
-    }
-    assert_eq!(next(&mut ring), Seen::Sent(handle, None));
-    assert!(got == sent, "the bytes differ");
+    assert_carried_through(&mut ring, handle, &mut peer, &sent);
 }
 
 #[test]
