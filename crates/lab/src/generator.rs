@@ -229,7 +229,8 @@ fn marks(report: &Report, other_load: f64) -> Vec<Mark> {
         .flags
         .iter()
         .filter_map(|flag| match flag {
-            Flag::GeneratorSaturated => Some(Mark::GeneratorSaturated),
+            // Cells are closed loops: there is no schedule to miss.
+            Flag::GeneratorSaturated | Flag::ScheduleMissed | Flag::TooFewConnections => Some(Mark::GeneratorSaturated),
             Flag::WrongStatus => Some(Mark::WrongStatus),
             Flag::WrongLength => Some(Mark::WrongLength),
             Flag::Errors => Some(Mark::Errors),

@@ -10,7 +10,9 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The course of one request. Times are nanoseconds since the beginning of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// When it began: before connecting on a fresh connection, else at the end of the answer before.
+    /// When it was to begin: in an open loop by the schedule, in a closed one when it did.
+    pub intended: u64,
+    /// When it began: before connecting on a fresh connection, else when its first byte was sent.
     pub started: u64,
     /// When the connection stood; equal to `started` on a kept one.
     pub connected: u64,
@@ -22,6 +24,8 @@ pub struct Exchange {
     pub finished: u64,
     /// Whether the connection was opened for this request.
     pub fresh: bool,
+    /// The request's place in [`Plan::requests`](crate::plan::Plan::requests).
+    pub request: u32,
     /// Status of the answer; 0 while there is no head.
     pub status: u16,
     /// Whether the answer left the connection open for another request.
@@ -62,7 +66,7 @@ pub enum End {
 /// How answers are to be read; the same for every connection of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Requests are HEAD.
+    /// The first request is a HEAD; [`Connection::name`] tells of later ones.
     pub head_request: bool,
     /// Connections are kept where the answer allows it.
     pub keep_alive: bool,
@@ -75,20 +79,21 @@ pub struct Reading {
 #[derive(Debug, Default)]
 pub struct KnownHead {
     bytes: Vec<u8>,
-    head: Option<ResponseHead>,
+    /// It, and whether it answered a HEAD.
+    head: Option<(ResponseHead, bool)>,
 }
 
 impl KnownHead {
     /// The head at the start of `bytes`, if it is the known one. What a head means depends on nothing after it.
-    fn find(&self, bytes: &[u8]) -> Option<(usize, ResponseHead)> {
-        let head = self.head?;
-        bytes.starts_with(&self.bytes).then_some((self.bytes.len(), head))
+    fn find(&self, bytes: &[u8], head_request: bool) -> Option<(usize, ResponseHead)> {
+        let (head, of_head_request) = self.head?;
+        (of_head_request == head_request && bytes.starts_with(&self.bytes)).then_some((self.bytes.len(), head))
     }
 
-    fn keep(&mut self, bytes: &[u8], head: ResponseHead) {
+    fn keep(&mut self, bytes: &[u8], head: ResponseHead, head_request: bool) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        self.head = Some(head);
+        self.head = Some((head, head_request));
     }
 }
 
@@ -126,9 +131,16 @@ impl Connection {
         }
     }
 
-    /// A request begins at `now`.
+    /// The request that has just begun is number `request` of the plan, was to begin at `intended`, and is a HEAD or not.
+    pub fn name(&mut self, request: u32, intended: u64, head_request: bool) {
+        self.exchange.request = request;
+        self.exchange.intended = intended;
+        self.reading.head_request = head_request;
+    }
+
+    /// A request begins at `now`, meant to begin then.
     pub fn begin(&mut self, now: u64, fresh: bool) {
-        self.exchange = Exchange { started: now, connected: now, fresh, ..Exchange::default() };
+        self.exchange = Exchange { intended: now, started: now, connected: now, fresh, ..Exchange::default() };
         self.state = State::Head;
         self.partial.clear();
         self.stated = None;
@@ -186,11 +198,11 @@ impl Connection {
         mut on_head: impl FnMut(&[u8], &ResponseHead),
     ) -> Progress {
         loop {
-            let (length, head) = match known.find(bytes) {
+            let (length, head) = match known.find(bytes, self.reading.head_request) {
                 Some(found) => found,
                 None => match parse_response_head(bytes, self.reading.head_request, &self.limits) {
                     Ok(Some((length, head))) => {
-                        known.keep(&bytes[..length], head);
+                        known.keep(&bytes[..length], head, self.reading.head_request);
                         (length, head)
                     }
                     Ok(None) if bytes.len() <= HEAD_BYTES_MAX => {

@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod ab;
+pub mod alarm;
 pub mod connection;
+pub mod latencies;
 pub mod native;
 pub mod outcome;
 pub mod plan;
@@ -15,5 +17,7 @@ pub mod poller;
 pub mod report;
 pub mod responder;
 pub mod run;
+pub mod schedule;
+pub mod wire;
 
 pub use native::main;

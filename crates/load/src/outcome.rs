@@ -8,6 +8,7 @@ use manifold_http::ResponseHead;
 use nix::errno::Errno;
 
 use crate::connection::Exchange;
+use crate::run::Health;
 
 /// Is told what happens, as it happens.
 pub trait Observer {
@@ -19,6 +20,9 @@ pub trait Observer {
 
     /// The warm-up is over: the measured window begins at `now`.
     fn window_opens(&mut self, _now: u64) {}
+
+    /// The measured window is over: it ended at `now`, and what completes later was due before.
+    fn window_closes(&mut self, _now: u64) {}
 
     /// A connection stands after `nanoseconds`.
     fn opened(&mut self, _nanoseconds: u64) {}
@@ -90,8 +94,21 @@ pub struct Outcome<O> {
     pub ended_at: u64,
     /// How long requests that were under way had been waiting, nanoseconds each.
     pub unfinished: Vec<u64>,
+    /// Requests of a schedule that were due, but never begun.
+    pub unsent: Unsent,
     /// Connections that never received an answer.
     pub unserved: u64,
+    /// How the thread itself did.
+    pub health: Health,
+}
+
+/// Requests of a schedule that were due, but never begun, since no connection was free for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsent {
+    /// How many.
+    pub count: u64,
+    /// How long the first of them had been due, nanoseconds.
+    pub oldest: u64,
 }
 
 /// Nanoseconds since the beginning of the run.

@@ -1,30 +1,41 @@
 //! What to send, where, how often and for how long: everything decided before the first connection is opened.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use manifold_stats::Rng;
+
+use crate::schedule::{Pace, Think};
 
 /// What every thread of a run does: prepared once; nothing in it changes while the load runs, except the tickets.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where to connect; further addresses are tried only while no answer has come from an earlier one.
-    pub addresses: Vec<SocketAddr>,
-    /// Local address to connect from.
-    pub local: Option<IpAddr>,
+    /// The servers that requests go to; never empty.
+    pub endpoints: Vec<Endpoint>,
+    /// What is sent; never empty.
+    pub requests: Vec<Request>,
+    /// Which of the requests is next.
+    pub order: Order,
+    /// What begins a request.
+    pub pace: Pace,
+    /// Local addresses to connect from, in turn; none: the system's choice.
+    pub local: Vec<IpAddr>,
     /// Size of the sockets' send and receive buffers in bytes.
     pub socket_buffer: Option<usize>,
-    /// The whole request, head and body.
-    pub request: Vec<u8>,
-    /// The request is a HEAD: answers have no body whatever their head says.
-    pub head_request: bool,
-    /// Connections kept busy by this plan, over all threads.
+    /// Connections of this plan at most, over all threads.
     pub connections: usize,
+    /// In a closed loop connections begin evenly spread over this time.
+    pub ramp_up: Duration,
     /// Whether the next request follows on the same connection where the answer allows it.
     pub keep_alive: bool,
     /// What ends an answer whose connection is not kept.
     pub end: AnswerEnd,
     /// When to stop.
     pub stop: Stop,
+    /// After the stop's duration no request begins; those that were due by then may take this long to end.
+    pub drain: Duration,
     /// Load before the measured window.
     pub warmup: Duration,
     /// How long to wait, and for what.
@@ -33,6 +44,71 @@ pub struct Plan {
     pub probe_first: bool,
     /// Pause of a connection after it could not be made, so that a refusing server does not turn the generator into a busy loop.
     pub connect_pause: Duration,
+    /// Decides every random choice.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// One connection that sends `request` to `addresses` again and again without end: what a front end begins with.
+    pub fn one(addresses: Vec<SocketAddr>, request: Vec<u8>) -> Plan {
+        Plan {
+            endpoints: vec![Endpoint { addresses: addresses.into_iter().map(Address::Inet).collect() }],
+            requests: vec![Request { bytes: request, head_request: false, endpoint: 0, weight: 1 }],
+            order: Order::Weighted,
+            pace: Pace::Closed(Think::Never),
+            local: Vec::new(),
+            socket_buffer: None,
+            connections: 1,
+            ramp_up: Duration::ZERO,
+            keep_alive: false,
+            end: AnswerEnd::Framing,
+            stop: Stop { requests: None, duration: None },
+            drain: Duration::ZERO,
+            warmup: Duration::ZERO,
+            timeout: Timeout::Exchange(Duration::from_secs(30)),
+            probe_first: false,
+            connect_pause: Duration::ZERO,
+            seed: 0,
+        }
+    }
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Where to connect; further addresses are tried only while no answer has come from an earlier one. Never empty.
+    pub addresses: Vec<Address>,
+}
+
+/// Where to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Over TCP.
+    Inet(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// One request, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Head and body.
+    pub bytes: Vec<u8>,
+    /// It is a HEAD: its answer has no body whatever the head says.
+    pub head_request: bool,
+    /// Its server's place in [`Plan::endpoints`].
+    pub endpoint: usize,
+    /// How often it is sent, compared with the others.
+    pub weight: u32,
+}
+
+/// Which request is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By chance, each as often as its weight says.
+    Weighted,
+    /// Each connection goes through the list and begins again; the connections begin at places evenly spread.
+    InTurn,
 }
 
 /// What ends an answer whose connection is not kept.
@@ -85,6 +161,35 @@ impl Tickets {
         let Some(left) = &self.left else { return wanted };
         let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(wanted)));
         before.unwrap_or(0).min(wanted)
+    }
+}
+
+/// Chooses requests by their weights.
+#[derive(Debug)]
+pub struct Picker {
+    /// Weights up to and with each request.
+    sums: Vec<u64>,
+}
+
+impl Picker {
+    /// For these requests.
+    pub fn new(requests: &[Request]) -> Picker {
+        let sum = |sum: &mut u64, request: &Request| {
+            *sum += u64::from(request.weight);
+            Some(*sum)
+        };
+        Picker { sums: requests.iter().scan(0, sum).collect() }
+    }
+
+    /// The place of the next one; the first where no weight is above 0.
+    pub fn next(&self, rng: &mut Rng) -> usize {
+        match self.sums.last() {
+            Some(&all) if self.sums.len() > 1 && all > 0 => {
+                let chosen = rng.below(usize::try_from(all).unwrap_or(usize::MAX)) as u64;
+                self.sums.partition_point(|sum| *sum <= chosen)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -213,6 +318,25 @@ mod tests {
         ] {
             check(wrong, Err(()));
         }
+    }
+
+    #[test]
+    fn requests_are_chosen_as_often_as_they_weigh() {
+        let check = |weights: &[u32], expected: &[f64]| {
+            let request =
+                |weight: &u32| Request { bytes: Vec::new(), head_request: false, endpoint: 0, weight: *weight };
+            let picker = Picker::new(&weights.iter().map(request).collect::<Vec<_>>());
+            let mut rng = Rng::new(5);
+            let mut counts = vec![0; weights.len()];
+            (0..100_000).for_each(|_| counts[picker.next(&mut rng)] += 1);
+            for (count, share) in counts.iter().zip(expected) {
+                assert!((f64::from(*count) / 100_000.0 - share).abs() < 0.01, "{weights:?}: {counts:?}");
+            }
+        };
+        check(&[1], &[1.0]);
+        check(&[1, 1], &[0.5, 0.5]);
+        check(&[7, 0, 3], &[0.7, 0.0, 0.3]);
+        check(&[0, 0], &[1.0, 0.0]);
     }
 
     #[test]

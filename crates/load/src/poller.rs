@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use manifold_sys::epoll;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
@@ -64,17 +65,26 @@ impl Poller {
         Ok(self.epoll.delete(source)?)
     }
 
-    /// Waits until something happens, at most `timeout` (rounded up to a millisecond); returns how many events there are.
+    /// Waits until something happens, at most `timeout` (before Linux 5.11 rounded up to a millisecond); returns how many events
+    /// there are.
     ///
     /// # Errors
-    /// The error of epoll_wait(2); an interrupted wait is none, but the end of the wait.
+    /// The error of epoll_pwait2(2); an interrupted wait is none, but the end of the wait.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<usize> {
-        let milliseconds = u16::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX);
-        self.ready = match self.epoll.wait(&mut self.events, EpollTimeout::from(milliseconds)) {
-            Ok(ready) => ready,
-            Err(Errno::EINTR) => 0,
-            Err(error) => return Err(error.into()),
-        };
+        self.ready = 0;
+        match epoll::wait(self.epoll.0.as_fd(), &mut self.events, timeout) {
+            Ok(ready) => self.ready = ready,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(Errno::ENOSYS as i32) => {
+                let milliseconds = u16::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX);
+                match self.epoll.wait(&mut self.events, EpollTimeout::from(milliseconds)) {
+                    Ok(ready) => self.ready = ready,
+                    Err(Errno::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
         Ok(self.ready)
     }
 

@@ -3,11 +3,13 @@
 //! It is the interface between the generator's process and whoever started it (the laboratory): `manifold load --json` prints exactly one
 //! [`Report`]. Every figure is of the measured window alone; the warm-up is excluded unless a field says otherwise.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Version of this document's shape; it changes when a reader must.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One run of the generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,10 +29,16 @@ pub struct Report {
     /// Answers received completely since the beginning of the run, warm-up included: what to divide a server's CPU time by when that was
     /// read before the generator started and after it ended.
     pub completed_with_warmup: u64,
-    /// `completed / seconds`.
+    /// Of `completed`, those that were due in the window but completed after it, while the run drained.
+    pub completed_late: u64,
+    /// Answers completed before the window's end, divided by `seconds`.
     pub requests_per_second: f64,
     /// Requests that ended without a complete answer, by class, in the window.
     pub errors: Errors,
+    /// The same by what happened: `connect-refused`, `reset`, `timeout`, `short-answer`, `no-local-port` ...
+    pub failures: BTreeMap<String, u64>,
+    /// Completed answers by status.
+    pub statuses: BTreeMap<u16, u64>,
     /// Completed answers by first digit of their status.
     pub status: StatusClasses,
     /// Completed answers whose status was not the expected one ([`Config::expect_status`]).
@@ -39,17 +47,26 @@ pub struct Report {
     pub wrong_length: u64,
     /// Bytes moved in the window.
     pub bytes: Bytes,
-    /// From the start of a request to the last byte of its answer, in microseconds. On a fresh connection this includes connecting.
-    /// Absent when nothing was completed.
+    /// Response time: from the moment a request was meant to begin to the last byte of its answer, in microseconds. In an open loop that
+    /// moment is the schedule's, so that what waits behind a stall is counted; in a closed loop it is when the request began. On a fresh
+    /// connection connecting is included. Absent when nothing was completed.
     pub latency_us: Option<Summary>,
     /// The same latencies, complete.
     pub histogram: Buckets,
+    /// Service time: from when a request was sent to the last byte of its answer.
+    pub service_us: Option<Summary>,
+    /// The same, complete.
+    pub service_histogram: Buckets,
+    /// From when a request was sent to the first byte of its answer.
+    pub first_byte_us: Option<Summary>,
     /// Connections opened in the window, and how long connecting took.
     pub connect: Connect,
     /// Requests that were waiting for an answer when the window closed. They are in no other figure: a server that stalls shows here.
     pub unfinished: Unfinished,
     /// Connections of the fixed set that never received one answer from the beginning of the run, warm-up included.
     pub unserved_connections: u64,
+    /// How the schedule of an open loop was kept; absent in a closed loop.
+    pub schedule: Option<Kept>,
     /// The load the generator itself caused.
     pub generator: Generator,
     /// Completions over time.
@@ -71,12 +88,18 @@ pub struct Config {
     pub threads: u32,
     /// Whether connections are kept for the next request.
     pub keep_alive: bool,
+    /// What begins requests.
+    pub pace: PaceConfig,
+    /// Decides every random choice.
+    pub seed: u64,
     /// Stop after this many answers or failures in the window.
     pub requests: Option<u64>,
     /// Stop after this many seconds of window.
     pub duration_s: Option<f64>,
     /// Load before the window opens, seconds.
     pub warmup_s: f64,
+    /// After the window requests that were due in it may take this long to end, seconds.
+    pub drain_s: f64,
     /// A request without a complete answer after this many seconds has failed.
     pub timeout_s: f64,
     /// CPUs the generator's threads were bound to, in the order of the threads; empty: not bound.
@@ -85,6 +108,37 @@ pub struct Config {
     pub expect_status: Option<u16>,
     /// The body length every answer must have; `None`: that of the first answer of each thread.
     pub expect_length: Option<u64>,
+}
+
+/// What begins requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "loop", rename_all = "kebab-case")]
+pub enum PaceConfig {
+    /// The end of the request before.
+    Closed {
+        /// Mean pause of a connection between an answer and its next request, seconds.
+        think_mean_s: f64,
+        /// Connections begin evenly spread over this time, seconds.
+        ramp_up_s: f64,
+    },
+    /// A schedule.
+    Open {
+        /// `constant` or `poisson`.
+        arrivals: String,
+        /// The rate over time, from the window's beginning.
+        stages: Vec<StageConfig>,
+    },
+}
+
+/// A piece of an open loop's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageConfig {
+    /// Requests a second at its beginning.
+    pub from: f64,
+    /// Requests a second at its end.
+    pub to: f64,
+    /// Its length; absent: to the run's end.
+    pub seconds: Option<f64>,
 }
 
 /// Requests that ended without a complete answer.
@@ -144,15 +198,18 @@ pub struct Bytes {
 }
 
 /// A distribution in microseconds. Percentiles come from a histogram with three significant digits; min, mean and max are exact.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Summary {
     pub min: f64,
     pub mean: f64,
     pub p50: f64,
+    pub p75: f64,
     pub p90: f64,
+    pub p95: f64,
     pub p99: f64,
     pub p99_9: f64,
+    pub p99_99: f64,
     pub max: f64,
 }
 
@@ -209,6 +266,23 @@ pub struct Unfinished {
     pub max_age_us: f64,
 }
 
+/// How the schedule of an open loop was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Requests begun that were due in the window.
+    pub begun: u64,
+    /// Requests due in the window that were never begun: no connection was free for them until the end.
+    pub unsent: u64,
+    /// How long the first of them had been due at the end, microseconds.
+    pub unsent_oldest_us: f64,
+    /// How late requests began through the generator's own fault, microseconds: since they were due and a connection was free.
+    pub lag_us: Option<Summary>,
+    /// Requests that had to wait for a connection to be free. Their response time has the waiting in it; more connections end it.
+    pub short_of_connections: u64,
+    /// The longest such wait, microseconds.
+    pub short_longest_us: f64,
+}
+
 /// What the generator cost in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
@@ -222,6 +296,14 @@ pub struct Generator {
     pub cpu_share_max_thread: f64,
     /// The largest share of its wall time a thread was on a CPU or waiting for one, 0..=1: what is left is time it waited for the server.
     pub busy_share_max_thread: f64,
+    /// CPU seconds spent awake for the moments of scheduled requests, all threads; they are in `user_s` and `system_s`, and not in
+    /// `busy_share_max_thread`.
+    pub awake_s: f64,
+    /// 99 % of the threads' looks at what has happened followed the one before within so many microseconds; an answer may have been seen
+    /// that much too late.
+    pub turn_p99_us: f64,
+    /// The longest time between two, microseconds.
+    pub turn_max_us: f64,
     /// `busy_share_max_thread` reached 0.95: the generator, not the server, may have set the pace.
     pub saturated: bool,
 }
@@ -233,6 +315,8 @@ pub struct Series {
     pub interval_ms: u64,
     /// Answers completed in each interval.
     pub completed: Vec<u64>,
+    /// Requests failed in each interval.
+    pub failed: Vec<u64>,
     /// Longest latency among them, microseconds.
     pub max_latency_us: Vec<u64>,
 }
@@ -243,6 +327,10 @@ pub struct Series {
 pub enum Flag {
     /// A generator thread was busy for 95 % of the window or more.
     GeneratorSaturated,
+    /// More than 1 % of the scheduled requests began over a millisecond late though a connection was free.
+    ScheduleMissed,
+    /// More than 1 % of the scheduled requests had to wait for a connection, or some were never sent.
+    TooFewConnections,
     /// At least one answer had another status than expected.
     WrongStatus,
     /// At least one answer had another body length than expected.
@@ -269,6 +357,12 @@ impl Flag {
         match self {
             Flag::GeneratorSaturated => {
                 "the generator was busy all the time: the server may be faster than shown; use more --threads or more CPUs"
+            }
+            Flag::ScheduleMissed => {
+                "the generator was late with requests of the schedule: use more --threads, more CPUs, or a lower rate"
+            }
+            Flag::TooFewConnections => {
+                "scheduled requests had to wait for a connection: the server cannot keep up, or more --connections are needed"
             }
             Flag::WrongStatus => "some answers had another status than expected",
             Flag::WrongLength => "some answers had another length than expected",

@@ -3,6 +3,7 @@
 //! Every other crate forbids `unsafe`. Calls that the standard library or nix already offer safely are used from there.
 
 pub mod clock;
+pub mod epoll;
 pub mod file;
 pub mod heap;
 pub mod listener;

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use jiff::tz::TimeZone;
 use manifold_sys::signal::{Signal, Signals};
@@ -130,21 +130,20 @@ fn unknown_host(name: &str) -> String {
 fn plan(options: &Options, head: String, addresses: Vec<SocketAddr>, local: Option<IpAddr>) -> Plan {
     let mut request = head.into_bytes();
     request.extend_from_slice(options.request.body.as_deref().unwrap_or_default());
-    Plan {
-        addresses,
-        local,
+    let mut plan = Plan {
+        local: local.into_iter().collect(),
         socket_buffer: options.socket_buffer,
-        request,
-        head_request: matches!(&options.request.method, Method::Head) || options.request.method_name() == "HEAD",
         connections: usize::try_from(options.concurrency).unwrap_or(usize::MAX),
         keep_alive: options.keep_alive,
         end: AnswerEnd::Close,
         stop: Stop { requests: Some(options.requests), duration: options.time_limit },
-        warmup: Duration::ZERO,
         timeout: Timeout::Silence(options.timeout),
         probe_first: true,
-        connect_pause: Duration::ZERO,
-    }
+        ..Plan::one(addresses, request)
+    };
+    plan.requests[0].head_request =
+        matches!(&options.request.method, Method::Head) || options.request.method_name() == "HEAD";
+    plan
 }
 
 fn rules(options: &Options) -> Rules {

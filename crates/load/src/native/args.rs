@@ -5,18 +5,29 @@ use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 
+use super::pace::Pacing;
 use crate::plan::Target;
+use crate::schedule::{Pace, Think};
 
 /// What `manifold load --help` prints.
 pub const USAGE: &str = "\
 Usage: manifold load URL -c N (-n N | --duration SECONDS) [options]
        manifold load --target-server [options]      (a server that does nothing but answer; see its --help)
 
-Keeps N connections busy with one request each (closed loop) and reports what came back.
+Keeps N connections busy with one request each (closed loop), or sends requests by a schedule whatever becomes of
+those before (open loop: --rate or --stage), and reports what came back.
 
   -c, --connections N     connections to keep busy (default 10)
   -n, --requests N        stop after N requests
   -t, --duration SECONDS  stop after this time
+      --rate RATE         open loop: requests a second, as 250, 0.5, 30/min; latency counts from when a
+                          request was due, so that what waits behind a stall is seen
+      --arrivals HOW      `constant` (default) or `poisson`
+      --stage R[..R]:S    open loop: a rate, or a line from one rate to another, for S seconds (repeatable)
+      --think S           closed loop: pause of a connection between requests, as 0.5, 1..3 (evenly), exp:2 (mean)
+      --ramp-up SECONDS   closed loop: connections begin spread over this time
+      --drain SECONDS     how long requests due at the end may take to finish (default 5 with a rate, else 0)
+      --seed N            decides all random choices (default 1)
       --warmup SECONDS    load before the measured window opens (default 0)
   -k, --keep-alive        keep connections for the next request
       --threads N         generator threads (default 1)
@@ -47,6 +58,14 @@ pub struct Options {
     pub requests: Option<u64>,
     /// Stop after this time.
     pub duration: Option<Duration>,
+    /// What begins requests, from the window's beginning.
+    pub pace: Pace,
+    /// Spread of the connections' beginnings.
+    pub ramp_up: Duration,
+    /// Time for requests to end after the window.
+    pub drain: Duration,
+    /// Decides all random choices.
+    pub seed: u64,
     /// Load before the window.
     pub warmup: Duration,
     /// Keep connections.
@@ -102,6 +121,10 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
         connections: 10,
         requests: None,
         duration: None,
+        pace: Pace::Closed(Think::Never),
+        ramp_up: Duration::ZERO,
+        drain: Duration::ZERO,
+        seed: 1,
         warmup: Duration::ZERO,
         keep_alive: false,
         threads: 1,
@@ -113,11 +136,19 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
         expect_length: ExpectLength::First,
         json: false,
     };
+    let mut pacing = Pacing::default();
     while let Some(arg) = parser.next().map_err(text)? {
         match arg {
             Short('c') | Long("connections") => options.connections = number(&mut parser, "-c", 1, 1_000_000)?,
             Short('n') | Long("requests") => options.requests = Some(number(&mut parser, "-n", 1, u64::MAX)?),
             Short('t') | Long("duration") => options.duration = Some(seconds(&mut parser, "--duration")?),
+            Long("rate") => pacing.rate(&value(&mut parser)?)?,
+            Long("stage") => pacing.stage(&value(&mut parser)?)?,
+            Long("arrivals") => pacing.arrivals(&value(&mut parser)?)?,
+            Long("think") => pacing.think(&value(&mut parser)?)?,
+            Long("ramp-up") => options.ramp_up = seconds(&mut parser, "--ramp-up")?,
+            Long("drain") => pacing.drain = Some(seconds(&mut parser, "--drain")?),
+            Long("seed") => options.seed = number(&mut parser, "--seed", 0, u64::MAX)?,
             Long("warmup") => options.warmup = seconds(&mut parser, "--warmup")?,
             Short('k') | Long("keep-alive") => options.keep_alive = true,
             Long("threads") => options.threads = number(&mut parser, "--threads", 1, 1024)?,
@@ -136,6 +167,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
     }
     options.url = url.ok_or("the URL is missing")?;
     options.target = Target::parse(&options.url)?;
+    pacing.finish(&mut options)?;
     check(&options)?;
     Ok(Command::Run(Box::new(options)))
 }
@@ -235,6 +267,17 @@ mod tests {
             ("http://h/ -n 10 -H nocolon", "Name: value"),
             ("http://h/ http://i/ -n 10", "one URL"),
             ("http://h/ -n 10 --what", "--what"),
+            ("http://h/ -t 1 --rate 0", "--rate 0"),
+            ("http://h/ -t 1 --rate 10/week", "--rate 10/week"),
+            ("http://h/ -t 1 --rate 5 --stage 5:1", "one of --rate and --stage"),
+            ("http://h/ --stage 5", "--stage 5"),
+            ("http://h/ --stage 5..x:1", "--stage 5..x:1"),
+            ("http://h/ --stage 0..0:1", "no request at all"),
+            ("http://h/ -t 1 --rate 5 --think 1", "--think is of the closed loop"),
+            ("http://h/ -t 1 --rate 5 --ramp-up 1", "--ramp-up is of the closed loop"),
+            ("http://h/ -t 1 --arrivals poisson", "--arrivals needs"),
+            ("http://h/ -t 1 --rate 5 --arrivals random", "`constant` or `poisson`"),
+            ("http://h/ -t 1 --think 3..1", "--think 3..1"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

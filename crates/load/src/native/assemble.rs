@@ -1,20 +1,30 @@
 //! The threads' figures become one [`Report`], with its verdict on itself.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::args::{ExpectLength, Options};
-use super::record::{INTERVAL, Latencies, Recorder, ThreadUse};
+use super::intervals::Intervals;
+use super::record::{NO_DESCRIPTOR, NO_LOCAL_PORT, Recorder, ThreadUse};
+use crate::latencies::Latencies;
 use crate::outcome::{Ended, Outcome};
 use crate::report::{
-    Buckets, Bytes, Config, Connect, Errors, Flag, Generator, Report, SCHEMA, Series, StatusClasses, Summary,
-    Unfinished,
+    Buckets, Bytes, Config, Connect, Errors, Flag, Generator, Kept, PaceConfig, Report, SCHEMA, Series, StageConfig,
+    StatusClasses, Summary, Unfinished,
 };
+use crate::run::Health;
+use crate::schedule::{Arrivals, Pace, Think};
 
 /// From this share of its wall time on a thread counts as busy all the time.
 const SATURATED_SHARE: f64 = 0.95;
 /// Unfinished requests younger than this never count as stalled, nanoseconds.
 const STALLED_NS: u64 = 1_000_000_000;
+
+/// A scheduled request that begins later than this through the generator's fault was missed, microseconds.
+const MISSED_US: u64 = 1000;
+/// So large a part of the schedule may be missed, or wait for a connection.
+const MISSED_SHARE: f64 = 0.01;
 
 /// What one thread leaves.
 #[derive(Debug)]
@@ -27,30 +37,11 @@ pub struct ThreadResult {
 
 /// Merges the threads' figures; `began` is the time of the run's clock 0.
 pub fn assemble(options: &Options, address: SocketAddr, began: SystemTime, threads: &[ThreadResult]) -> Report {
-    let mut latencies = Latencies::new();
-    let mut connects = Latencies::new();
-    let mut errors = Errors::default();
-    let mut status = StatusClasses::default();
-    let mut bytes = Bytes::default();
-    let (mut wrong_status, mut wrong_length, mut unserved) = (0, 0, 0);
-    let mut ages = Vec::new();
-    for thread in threads {
-        let recorder = &thread.outcome.observer;
-        latencies.merge(&recorder.latencies);
-        connects.merge(&recorder.connects);
-        add_errors(&mut errors, &recorder.errors);
-        add_status(&mut status, &recorder.status);
-        bytes.received += recorder.bytes.received;
-        bytes.body += recorder.bytes.body;
-        bytes.sent += recorder.bytes.sent;
-        wrong_status += recorder.wrong_status;
-        wrong_length += recorder.wrong_length;
-        unserved += thread.outcome.unserved;
-        ages.extend_from_slice(&thread.outcome.unfinished);
-    }
+    let mut sum = Sum::default();
+    threads.iter().for_each(|thread| sum.add(thread));
     let seconds = threads.iter().map(window_seconds).fold(0.0, f64::max);
-    let completed = latencies.histogram.len();
-    let warmup: u64 = threads.iter().map(|thread| thread.outcome.observer.completed_in_warmup).sum();
+    let completed = sum.latencies.count();
+    let in_time = completed - sum.completed_late;
     let window_start = threads.iter().map(|thread| thread.outcome.observer.window_start).min().unwrap_or(0);
     let started = began.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_nanos(window_start);
     let mut report = Report {
@@ -60,39 +51,102 @@ pub fn assemble(options: &Options, address: SocketAddr, began: SystemTime, threa
         started_unix_us: u64::try_from(started.as_micros()).unwrap_or(0),
         seconds,
         completed,
-        completed_with_warmup: completed + warmup,
-        requests_per_second: if seconds > 0.0 { completed as f64 / seconds } else { 0.0 },
-        errors,
-        status,
-        wrong_status,
-        wrong_length,
-        bytes,
-        latency_us: summary(&latencies),
-        histogram: Buckets::of(&latencies.histogram),
-        connect: Connect { opened: connects.histogram.len(), latency_us: summary(&connects) },
-        unfinished: unfinished(&ages),
-        unserved_connections: unserved,
-        generator: generator(threads),
-        series: series(threads),
+        completed_with_warmup: completed + sum.completed_in_warmup,
+        completed_late: sum.completed_late,
+        requests_per_second: if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 },
+        errors: sum.errors,
+        failures: sum.failures.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        status: classes(&sum.statuses),
+        statuses: sum.statuses.clone(),
+        wrong_status: sum.wrong_status,
+        wrong_length: sum.wrong_length,
+        bytes: sum.bytes,
+        latency_us: summary(&sum.latencies),
+        histogram: Buckets::of(&sum.latencies.histogram),
+        service_us: summary(&sum.service),
+        service_histogram: Buckets::of(&sum.service.histogram),
+        first_byte_us: summary(&sum.first_bytes),
+        connect: Connect { opened: sum.connects.count(), latency_us: summary(&sum.connects) },
+        unfinished: unfinished(&sum.ages),
+        unserved_connections: sum.unserved,
+        schedule: matches!(options.pace, Pace::Open { .. }).then(|| kept(threads, &sum.health)),
+        generator: generator(threads, &sum.health),
+        series: series(&sum.series),
         flags: Vec::new(),
     };
-    report.flags = flags(&report, threads, &ages);
+    report.flags = flags(&report, threads, &sum);
     report
 }
 
+/// The figures of all threads together.
+#[derive(Default)]
+struct Sum {
+    latencies: Latencies,
+    service: Latencies,
+    first_bytes: Latencies,
+    connects: Latencies,
+    errors: Errors,
+    failures: BTreeMap<&'static str, u64>,
+    statuses: BTreeMap<u16, u64>,
+    bytes: Bytes,
+    wrong_status: u64,
+    wrong_length: u64,
+    unserved: u64,
+    completed_in_warmup: u64,
+    completed_late: u64,
+    ages: Vec<u64>,
+    series: Intervals,
+    health: Health,
+}
+
+impl Sum {
+    fn add(&mut self, thread: &ThreadResult) {
+        let recorder = &thread.outcome.observer;
+        self.latencies.merge(&recorder.latencies);
+        self.service.merge(&recorder.service);
+        self.first_bytes.merge(&recorder.first_bytes);
+        self.connects.merge(&recorder.connects);
+        add_errors(&mut self.errors, &recorder.errors);
+        for (name, count) in &recorder.failures {
+            *self.failures.entry(name).or_default() += count;
+        }
+        for (status, count) in (0..).zip(&recorder.statuses).filter(|(_, count)| **count > 0) {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.bytes.received += recorder.bytes.received;
+        self.bytes.body += recorder.bytes.body;
+        self.bytes.sent += recorder.bytes.sent;
+        self.wrong_status += recorder.wrong_status;
+        self.wrong_length += recorder.wrong_length;
+        self.unserved += thread.outcome.unserved;
+        self.completed_in_warmup += recorder.completed_in_warmup;
+        self.completed_late += recorder.completed_late;
+        self.ages.extend_from_slice(&thread.outcome.unfinished);
+        self.series.merge(&recorder.series);
+        self.health.merge(&thread.outcome.health);
+    }
+}
+
 /// Every reason not to believe the report.
-fn flags(report: &Report, threads: &[ThreadResult], ages: &[u64]) -> Vec<Flag> {
+fn flags(report: &Report, threads: &[ThreadResult], sum: &Sum) -> Vec<Flag> {
     let any = |is: fn(&ThreadResult) -> bool| threads.iter().any(is);
+    let is_share = |part: u64| part as f64 > sum.health.lag.count() as f64 * MISSED_SHARE;
+    let missed = sum.health.lag.count() - sum.health.lag.histogram.count_between(0, MISSED_US);
+    let short = report.schedule.is_some_and(|kept| kept.unsent > 0 || is_share(kept.short_of_connections));
+    let ages = &sum.ages;
     let longest_us = report.latency_us.map_or(0.0, |latency| latency.max);
     let stalled = ages.iter().any(|age| *age > STALLED_NS && *age as f64 / 1000.0 > longest_us);
     [
         (report.generator.saturated, Flag::GeneratorSaturated),
+        (is_share(missed), Flag::ScheduleMissed),
+        (short, Flag::TooFewConnections),
         (report.wrong_status > 0, Flag::WrongStatus),
         (report.wrong_length > 0, Flag::WrongLength),
         (report.errors.total() > 0, Flag::Errors),
-        (any(|thread| thread.outcome.observer.ports_exhausted), Flag::PortsExhausted),
-        (any(|thread| thread.outcome.observer.descriptors_exhausted), Flag::DescriptorsExhausted),
-        (report.unserved_connections > 0, Flag::UnservedConnections),
+        (sum.failures.contains_key(NO_LOCAL_PORT), Flag::PortsExhausted),
+        (sum.failures.contains_key(NO_DESCRIPTOR), Flag::DescriptorsExhausted),
+        // An open loop may never have needed all of them.
+        (report.schedule.is_none() && report.unserved_connections > 0, Flag::UnservedConnections),
         (stalled, Flag::Stalled),
         (report.completed == 0, Flag::NothingCompleted),
         (any(|thread| !matches!(thread.outcome.ended, Ended::Requests | Ended::Duration)), Flag::Interrupted),
@@ -103,7 +157,9 @@ fn flags(report: &Report, threads: &[ThreadResult], ages: &[u64]) -> Vec<Flag> {
 }
 
 fn window_seconds(thread: &ThreadResult) -> f64 {
-    seconds(Duration::from_nanos(thread.outcome.ended_at.saturating_sub(thread.outcome.observer.window_start)))
+    let recorder = &thread.outcome.observer;
+    let end = recorder.window_end.unwrap_or(thread.outcome.ended_at);
+    seconds(Duration::from_nanos(end.saturating_sub(recorder.window_start)))
 }
 
 fn seconds(duration: Duration) -> f64 {
@@ -117,9 +173,12 @@ fn config(options: &Options, address: SocketAddr) -> Config {
         connections: options.connections,
         threads: options.threads,
         keep_alive: options.keep_alive,
+        pace: pace(options),
+        seed: options.seed,
         requests: options.requests,
         duration_s: options.duration.map(seconds),
         warmup_s: seconds(options.warmup),
+        drain_s: seconds(options.drain),
         timeout_s: seconds(options.timeout),
         pin: if options.pin.is_empty() {
             Vec::new()
@@ -134,6 +193,46 @@ fn config(options: &Options, address: SocketAddr) -> Config {
     }
 }
 
+fn pace(options: &Options) -> PaceConfig {
+    match &options.pace {
+        Pace::Closed(think) => PaceConfig::Closed {
+            think_mean_s: match think {
+                Think::Never => 0.0,
+                Think::Uniform(from, to) => f64::midpoint(seconds(*from), seconds(*to)),
+                Think::Exponential(mean) => seconds(*mean),
+            },
+            ramp_up_s: seconds(options.ramp_up),
+        },
+        Pace::Open { stages, arrivals } => PaceConfig::Open {
+            arrivals: match arrivals {
+                Arrivals::Constant => "constant".to_owned(),
+                Arrivals::Poisson => "poisson".to_owned(),
+            },
+            stages: stages
+                .iter()
+                .map(|stage| StageConfig { from: stage.from, to: stage.to, seconds: stage.length.map(seconds) })
+                .collect(),
+        },
+    }
+}
+
+/// Of a schedule, what became of it.
+fn kept(threads: &[ThreadResult], health: &Health) -> Kept {
+    let unsent = threads.iter().map(|thread| thread.outcome.unsent);
+    Kept {
+        begun: health.lag.count(),
+        unsent: unsent.clone().map(|unsent| unsent.count).sum(),
+        unsent_oldest_us: microseconds(unsent.map(|unsent| unsent.oldest).max().unwrap_or(0)),
+        lag_us: summary(&health.lag),
+        short_of_connections: health.short_of_connections,
+        short_longest_us: microseconds(health.short_longest),
+    }
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1000.0
+}
+
 fn summary(latencies: &Latencies) -> Option<Summary> {
     let count = latencies.histogram.len();
     if count == 0 {
@@ -144,9 +243,12 @@ fn summary(latencies: &Latencies) -> Option<Summary> {
         min: latencies.min as f64 / 1000.0,
         mean: latencies.sum as f64 / count as f64 / 1000.0,
         p50: percentile(0.5),
+        p75: percentile(0.75),
         p90: percentile(0.9),
+        p95: percentile(0.95),
         p99: percentile(0.99),
         p99_9: percentile(0.999),
+        p99_99: percentile(0.9999),
         max: latencies.max as f64 / 1000.0,
     })
 }
@@ -160,17 +262,24 @@ fn unfinished(ages: &[u64]) -> Unfinished {
     }
 }
 
-fn generator(threads: &[ThreadResult]) -> Generator {
-    let mut generator = Generator::default();
+fn generator(threads: &[ThreadResult], health: &Health) -> Generator {
+    let mut generator = Generator {
+        awake_s: health.awake as f64 / 1e9,
+        turn_p99_us: health.turns.histogram.value_at_quantile(0.99) as f64,
+        turn_max_us: microseconds(health.turns.max),
+        ..Generator::default()
+    };
     for thread in threads {
         let ThreadUse { user, system, waited } = thread.used;
         generator.user_s += seconds(user);
         generator.system_s += seconds(system);
         generator.wait_s += seconds(waited);
-        let wall = window_seconds(thread);
+        let wall =
+            seconds(Duration::from_nanos(thread.outcome.ended_at.saturating_sub(thread.outcome.observer.window_start)));
         if wall > 0.0 {
             let on_cpu = seconds(user + system) / wall;
-            let busy = seconds(user + system + waited) / wall;
+            let awake = thread.outcome.health.awake as f64 / 1e9;
+            let busy = (seconds(user + system + waited) - awake).max(0.0) / wall;
             generator.cpu_share_max_thread = generator.cpu_share_max_thread.max(on_cpu.min(1.0));
             generator.busy_share_max_thread = generator.busy_share_max_thread.max(busy.min(1.0));
         }
@@ -179,20 +288,30 @@ fn generator(threads: &[ThreadResult]) -> Generator {
     generator
 }
 
-fn series(threads: &[ThreadResult]) -> Series {
-    let mut series = Series { interval_ms: INTERVAL.as_millis() as u64, ..Series::default() };
-    for thread in threads {
-        let intervals = &thread.outcome.observer.series;
-        if series.completed.len() < intervals.len() {
-            series.completed.resize(intervals.len(), 0);
-            series.max_latency_us.resize(intervals.len(), 0);
-        }
-        for (index, (completed, longest)) in intervals.iter().enumerate() {
-            series.completed[index] += completed;
-            series.max_latency_us[index] = series.max_latency_us[index].max(*longest);
-        }
+fn series(intervals: &Intervals) -> Series {
+    Series {
+        interval_ms: intervals.width / 1_000_000,
+        completed: intervals.intervals.iter().map(|interval| interval.completed).collect(),
+        failed: intervals.intervals.iter().map(|interval| interval.failed).collect(),
+        max_latency_us: intervals.intervals.iter().map(|interval| interval.longest).collect(),
     }
-    series
+}
+
+/// Counts by status become counts by its first digit.
+fn classes(statuses: &BTreeMap<u16, u64>) -> StatusClasses {
+    let mut classes = StatusClasses::default();
+    for (status, count) in statuses {
+        let class = match status / 100 {
+            1 => &mut classes.informational,
+            2 => &mut classes.success,
+            3 => &mut classes.redirection,
+            4 => &mut classes.client_error,
+            5 => &mut classes.server_error,
+            _ => &mut classes.other,
+        };
+        *class += count;
+    }
+    classes
 }
 
 fn add_errors(sum: &mut Errors, more: &Errors) {
@@ -204,14 +323,4 @@ fn add_errors(sum: &mut Errors, more: &Errors) {
     sum.length += length;
     sum.closed_reused += closed_reused;
     sum.exceptions += exceptions;
-}
-
-fn add_status(sum: &mut StatusClasses, more: &StatusClasses) {
-    let StatusClasses { informational, success, redirection, client_error, server_error, other } = more;
-    sum.informational += informational;
-    sum.success += success;
-    sum.redirection += redirection;
-    sum.client_error += client_error;
-    sum.server_error += server_error;
-    sum.other += other;
 }

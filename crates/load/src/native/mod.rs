@@ -2,6 +2,8 @@
 
 pub mod args;
 mod assemble;
+mod intervals;
+mod pace;
 mod record;
 mod summary;
 
@@ -18,10 +20,11 @@ use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
 use crate::outcome::{Clock, Outcome};
-use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
+use crate::plan::{Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
 use crate::responder;
-use crate::run::drive;
+use crate::run::{Share, drive_share};
+use crate::schedule::Pace;
 use args::{Command, Options};
 use assemble::ThreadResult;
 use record::{Expectation, Recorder, ThreadUse};
@@ -74,7 +77,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         );
         return Err(io::Error::other(sentence));
     }
-    let plan = plan(options)?;
+    let (plan, address) = plan(options)?;
     let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
     let tickets = Tickets::new(plan.stop.requests);
     let barrier = Barrier::new(options.threads as usize);
@@ -93,7 +96,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
             .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a generator thread failed"))))
             .collect()
     });
-    Ok(assemble::assemble(options, plan.addresses[0], began, &results?))
+    Ok(assemble::assemble(options, address, began, &results?))
 }
 
 fn one_thread(
@@ -109,10 +112,13 @@ fn one_thread(
     // A thread that cannot be bound still has to arrive here, or the others wait for ever.
     barrier.wait();
     bound?;
-    let share = options.connections / options.threads + u32::from(number < options.connections % options.threads);
-    let recorder = Recorder::new(Expectation { status: options.expect_status, length: options.expect_length });
+    let connections = options.connections / options.threads + u32::from(number < options.connections % options.threads);
+    let expectation = Expectation { status: options.expect_status, length: options.expect_length };
+    let open_loop = matches!(plan.pace, Pace::Open { .. });
+    let recorder = Recorder::new(vec![expectation; plan.requests.len()], open_loop);
+    let share = Share { thread: number, threads: options.threads, connections: connections as usize };
     let outcome: Outcome<Recorder> =
-        drive(plan, tickets, share as usize, Clock::since(epoch), Some(signals.as_fd()), recorder);
+        drive_share(plan, tickets, share, Clock::since(epoch), Some(signals.as_fd()), recorder);
     let used = ThreadUse::now().since(outcome.observer.used_before);
     Ok(ThreadResult { outcome, used })
 }
@@ -128,25 +134,25 @@ fn bind_to_cpu(pin: &[usize], number: u32) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("--pin {cpu}: {}", error.desc())))
 }
 
-fn plan(options: &Options) -> io::Result<Plan> {
+fn plan(options: &Options) -> io::Result<(Plan, SocketAddr)> {
     let addresses =
         options.target.resolve().map_err(|error| io::Error::other(format!("{}: {error}", options.target.host)))?;
     let reachable = first_reachable(&addresses)?;
-    Ok(Plan {
-        addresses: vec![reachable],
-        local: None,
-        socket_buffer: None,
-        request: request(options),
-        head_request: options.head,
+    let mut plan = Plan {
+        pace: options.pace_with_warmup(),
         connections: options.connections as usize,
+        ramp_up: options.ramp_up,
         keep_alive: options.keep_alive,
-        end: AnswerEnd::Framing,
         stop: Stop { requests: options.requests, duration: options.duration },
+        drain: options.drain,
         warmup: options.warmup,
         timeout: Timeout::Exchange(options.timeout),
-        probe_first: false,
         connect_pause: CONNECT_PAUSE,
-    })
+        seed: options.seed,
+        ..Plan::one(vec![reachable], request(options))
+    };
+    plan.requests[0].head_request = options.head;
+    Ok((plan, reachable))
 }
 
 /// The first address somebody listens on: a wrong port is told at once instead of measured.

@@ -1,26 +1,26 @@
 //! What one thread of a native run keeps: counts, one histogram, and the CPU the thread itself used.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
 use super::args::ExpectLength;
+use super::intervals::Intervals;
 use crate::connection::Exchange;
+use crate::latencies::Latencies;
 use crate::outcome::{Failure, Observer, Verdict};
-use crate::report::{Bytes, Errors, StatusClasses};
+use crate::report::{Bytes, Errors};
 
-/// Significant digits of the latency histograms: a percentile is off by less than 0.1 %.
-pub const SIGNIFICANT_DIGITS: u8 = 3;
-/// Latencies beyond this are recorded as this, in microseconds: a day.
-const LATENCY_MAX_US: u64 = 86_400_000_000;
-/// Width of the intervals of the time series.
-pub const INTERVAL: Duration = Duration::from_millis(100);
-/// The series holds at most this many intervals (a week); a longer run keeps its totals only.
-const INTERVALS_MAX: usize = 6_048_000;
+/// The failure of a system that has no local port left.
+pub const NO_LOCAL_PORT: &str = "no-local-port";
+/// The failure of a process that has no descriptor left.
+pub const NO_DESCRIPTOR: &str = "no-descriptor";
+/// Places for answers by status.
+const STATUSES: usize = 1000;
 
 /// The answers every request is held against.
 #[derive(Clone, Copy, Debug)]
@@ -29,50 +29,6 @@ pub struct Expectation {
     pub status: Option<u16>,
     /// Body length.
     pub length: ExpectLength,
-}
-
-/// A distribution of durations: histogram in microseconds, exact extremes and sum in nanoseconds.
-#[derive(Debug)]
-pub struct Latencies {
-    /// Microseconds, three significant digits.
-    pub histogram: Histogram<u64>,
-    /// Shortest, nanoseconds.
-    pub min: u64,
-    /// Longest, nanoseconds.
-    pub max: u64,
-    /// All together, nanoseconds.
-    pub sum: u128,
-}
-
-impl Latencies {
-    /// None recorded.
-    pub fn new() -> Latencies {
-        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_US, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants within the crate's limits");
-        Latencies { histogram, min: u64::MAX, max: 0, sum: 0 }
-    }
-
-    /// Adds one of this many nanoseconds.
-    #[inline]
-    pub fn record(&mut self, nanoseconds: u64) {
-        self.histogram.saturating_record((nanoseconds + 500) / 1000);
-        self.min = self.min.min(nanoseconds);
-        self.max = self.max.max(nanoseconds);
-        self.sum += u128::from(nanoseconds);
-    }
-
-    /// Adds all of another.
-    pub fn merge(&mut self, other: &Latencies) {
-        self.histogram.add(&other.histogram).expect("both have the same bounds");
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
-        self.sum += other.sum;
-    }
-
-    fn clear(&mut self) {
-        self.histogram.reset();
-        (self.min, self.max, self.sum) = (u64::MAX, 0, 0);
-    }
 }
 
 /// CPU figures of the calling thread since it began.
@@ -115,56 +71,70 @@ impl ThreadUse {
 /// One thread's figures of the measured window.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Latencies of completed requests.
+    /// Of completed requests, from when they were meant to begin: the response time.
     pub latencies: Latencies,
+    /// Of completed requests, from when they were sent: the service time.
+    pub service: Latencies,
+    /// From when a request was sent to the first byte of its answer.
+    pub first_bytes: Latencies,
     /// Durations of connecting.
     pub connects: Latencies,
     /// Failures by class.
     pub errors: Errors,
-    /// Answers by status class.
-    pub status: StatusClasses,
+    /// Failures by what the system said.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// Answers by status; the last place is for those beyond.
+    pub statuses: Vec<u64>,
     /// Answers with another status than expected.
     pub wrong_status: u64,
     /// Answers with another length than expected.
     pub wrong_length: u64,
     /// Bytes moved.
     pub bytes: Bytes,
-    /// `EADDRNOTAVAIL` was met.
-    pub ports_exhausted: bool,
-    /// `EMFILE` or `ENFILE` was met.
-    pub descriptors_exhausted: bool,
-    /// Completed and longest latency (microseconds) by interval of the window.
-    pub series: Vec<(u64, u64)>,
+    /// Completions over time.
+    pub series: Intervals,
     /// Answers completed before the window opened.
     pub completed_in_warmup: u64,
+    /// Of those in `latencies`, completed after the window closed.
+    pub completed_late: u64,
     /// When the window opened, nanoseconds of the run.
     pub window_start: u64,
-    /// CPU figures then.
+    /// When it closed, if it has.
+    pub window_end: Option<u64>,
+    /// CPU figures when it opened.
     pub used_before: ThreadUse,
-    expectation: Expectation,
-    interval_end: u64,
+    expectations: Vec<Expectation>,
+    /// Requests that were meant to begin before the window are not of it.
+    open_loop: bool,
 }
 
 impl Recorder {
-    /// A recorder whose window opens at once; a warm-up opens it again later.
-    pub fn new(expectation: Expectation) -> Recorder {
+    /// A recorder whose window opens at once; a warm-up opens it again later. There is one expectation for each request of the plan.
+    pub fn new(expectations: Vec<Expectation>, open_loop: bool) -> Recorder {
         Recorder {
-            latencies: Latencies::new(),
-            connects: Latencies::new(),
+            latencies: Latencies::default(),
+            service: Latencies::default(),
+            first_bytes: Latencies::default(),
+            connects: Latencies::default(),
             errors: Errors::default(),
-            status: StatusClasses::default(),
+            failures: BTreeMap::new(),
+            statuses: vec![0; STATUSES],
             wrong_status: 0,
             wrong_length: 0,
             bytes: Bytes::default(),
-            ports_exhausted: false,
-            descriptors_exhausted: false,
-            series: Vec::new(),
+            series: Intervals::default(),
             completed_in_warmup: 0,
+            completed_late: 0,
             window_start: 0,
+            window_end: None,
             used_before: ThreadUse::now(),
-            expectation,
-            interval_end: 0,
+            expectations,
+            open_loop,
         }
+    }
+
+    fn is_of_warm_up(&self, exchange: &Exchange) -> bool {
+        self.open_loop && exchange.intended < self.window_start
     }
 
     fn count_bytes(&mut self, exchange: &Exchange) {
@@ -173,40 +143,17 @@ impl Recorder {
         self.bytes.sent += exchange.sent;
     }
 
-    fn count_interval(&mut self, finished: u64, latency: u64) {
-        let width = INTERVAL.as_nanos() as u64;
-        if self.series.is_empty() {
-            self.interval_end = self.window_start + width;
-            self.series.push((0, 0));
-        }
-        while finished >= self.interval_end && self.series.len() < INTERVALS_MAX {
-            self.interval_end += width;
-            self.series.push((0, 0));
-        }
-        if let Some((completed, longest)) = self.series.last_mut() {
-            *completed += 1;
-            *longest = (*longest).max(latency / 1000);
-        }
-    }
-
     fn check(&mut self, exchange: &Exchange) {
-        let class = match exchange.status / 100 {
-            1 => &mut self.status.informational,
-            2 => &mut self.status.success,
-            3 => &mut self.status.redirection,
-            4 => &mut self.status.client_error,
-            5 => &mut self.status.server_error,
-            _ => &mut self.status.other,
-        };
-        *class += 1;
-        let right_status = match self.expectation.status {
+        self.statuses[usize::from(exchange.status).min(STATUSES - 1)] += 1;
+        let expectation = &mut self.expectations[exchange.request as usize];
+        let right_status = match expectation.status {
             Some(status) => exchange.status == status,
             None => (200..300).contains(&exchange.status),
         };
         self.wrong_status += u64::from(!right_status);
-        match self.expectation.length {
+        match expectation.length {
             ExpectLength::Any => {}
-            ExpectLength::First => self.expectation.length = ExpectLength::Exactly(exchange.body),
+            ExpectLength::First => expectation.length = ExpectLength::Exactly(exchange.body),
             ExpectLength::Exactly(length) => self.wrong_length += u64::from(exchange.body != length),
         }
     }
@@ -216,16 +163,22 @@ impl Observer for Recorder {
     const TIMES_WRITING: bool = false;
 
     fn window_opens(&mut self, now: u64) {
-        self.completed_in_warmup = self.latencies.histogram.len();
-        self.latencies.clear();
-        self.connects.clear();
+        self.completed_in_warmup += self.latencies.count();
+        for latencies in [&mut self.latencies, &mut self.service, &mut self.first_bytes, &mut self.connects] {
+            latencies.clear();
+        }
         self.errors = Errors::default();
-        self.status = StatusClasses::default();
+        self.failures.clear();
+        self.statuses.fill(0);
         (self.wrong_status, self.wrong_length) = (0, 0);
         self.bytes = Bytes::default();
-        self.series.clear();
+        self.series = Intervals::default();
         self.window_start = now;
         self.used_before = ThreadUse::now();
+    }
+
+    fn window_closes(&mut self, now: u64) {
+        self.window_end = Some(now);
     }
 
     fn opened(&mut self, nanoseconds: u64) {
@@ -233,22 +186,29 @@ impl Observer for Recorder {
     }
 
     fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()> {
-        let latency = exchange.finished - exchange.started;
+        if self.is_of_warm_up(exchange) {
+            self.completed_in_warmup += 1;
+            return ControlFlow::Continue(());
+        }
+        let latency = exchange.finished - exchange.intended;
         self.latencies.record(latency);
-        self.count_interval(exchange.finished, latency);
+        self.service.record(exchange.finished - exchange.connected);
+        self.first_bytes.record(exchange.first_byte - exchange.connected);
+        self.completed_late += u64::from(self.window_end.is_some_and(|end| exchange.finished > end));
+        self.series.count(exchange.finished - self.window_start, latency);
         self.count_bytes(exchange);
         self.check(exchange);
         ControlFlow::Continue(())
     }
 
     fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict {
+        if self.is_of_warm_up(exchange) {
+            return Verdict::Count;
+        }
         self.count_bytes(exchange);
+        self.series.count_failure(exchange.finished.saturating_sub(self.window_start));
         let class = match failure {
-            Failure::Connect(error) => {
-                self.ports_exhausted |= error == Errno::EADDRNOTAVAIL;
-                self.descriptors_exhausted |= matches!(error, Errno::EMFILE | Errno::ENFILE);
-                &mut self.errors.connect
-            }
+            Failure::Connect(_) => &mut self.errors.connect,
             Failure::Receive(_) => &mut self.errors.receive,
             Failure::Write(_) => &mut self.errors.write,
             Failure::Timeout => &mut self.errors.timeout,
@@ -257,6 +217,28 @@ impl Observer for Recorder {
             Failure::NoAnswer | Failure::Malformed => &mut self.errors.exceptions,
         };
         *class += 1;
+        *self.failures.entry(name(failure)).or_default() += 1;
         Verdict::Count
+    }
+}
+
+/// The word for a failure in reports.
+fn name(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Connect(Errno::ECONNREFUSED) => "connect-refused",
+        Failure::Connect(Errno::ECONNRESET) => "connect-reset",
+        Failure::Connect(Errno::ETIMEDOUT) => "connect-timeout",
+        Failure::Connect(Errno::EHOSTUNREACH | Errno::ENETUNREACH) => "connect-unreachable",
+        Failure::Connect(Errno::EADDRNOTAVAIL) => NO_LOCAL_PORT,
+        Failure::Connect(Errno::EMFILE | Errno::ENFILE) => NO_DESCRIPTOR,
+        Failure::Connect(_) => "connect-other",
+        Failure::Receive(Errno::ECONNRESET) => "reset",
+        Failure::Receive(_) => "receive-other",
+        Failure::Write(_) => "write",
+        Failure::Timeout => "timeout",
+        Failure::Truncated => "short-answer",
+        Failure::NoAnswer => "no-answer",
+        Failure::ClosedReused => "closed-reused",
+        Failure::Malformed => "malformed",
     }
 }

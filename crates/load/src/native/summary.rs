@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::{Report, Summary};
+use crate::report::{Kept, PaceConfig, Report, StageConfig, Summary};
 
 /// The whole text, line ends included.
 pub fn render(report: &Report) -> String {
@@ -17,12 +17,20 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     let kept = if config.keep_alive { "kept alive" } else { "one request each" };
     let threads = if config.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", config.threads) };
     writeln!(out, "{} at {}: {} connections, {kept}, {threads}", config.url, config.address, config.connections)?;
+    if let PaceConfig::Open { arrivals, stages } = &config.pace {
+        let lines: Vec<String> = stages.iter().map(stage).collect();
+        writeln!(out, "Open loop, {arrivals} arrivals: {}", lines.join(", then "))?;
+    }
     writeln!(out)?;
     let window = format!("{:.3} s", report.seconds);
     writeln!(out, "Requests    {:>12.1} /s   {} completed in {window}", report.requests_per_second, report.completed)?;
     let megabytes = report.bytes.received as f64 / 1e6 / report.seconds.max(f64::MIN_POSITIVE);
     writeln!(out, "Received    {megabytes:>12.2} MB/s {} body bytes", report.bytes.body)?;
     write_summary(out, "Latency", report.latency_us.as_ref())?;
+    if let Some(kept) = &report.schedule {
+        write_summary(out, "Service", report.service_us.as_ref())?;
+        write_schedule(out, kept)?;
+    }
     if report.connect.opened > 0 {
         write_summary(out, "Connecting", report.connect.latency_us.as_ref())?;
         writeln!(out, "Connections {:>12}      opened in the window", report.connect.opened)?;
@@ -43,9 +51,34 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
+/// A stage in words.
+fn stage(stage: &StageConfig) -> String {
+    let StageConfig { from, to, seconds } = stage;
+    let rate = if from == to { format!("{from}") } else { format!("{from} to {to}") };
+    let time = seconds.map(|seconds| format!(" for {seconds} s")).unwrap_or_default();
+    format!("{rate} /s{time}")
+}
+
+fn write_schedule(out: &mut String, kept: &Kept) -> std::fmt::Result {
+    let lag = kept.lag_us.unwrap_or_default();
+    writeln!(
+        out,
+        "Schedule    {:>12}      begun; the generator was late by p50 {:.0}, p99 {:.0}, max {:.0} us",
+        kept.begun, lag.p50, lag.p99, lag.max
+    )?;
+    if kept.short_of_connections > 0 || kept.unsent > 0 {
+        writeln!(
+            out,
+            "Waited      {:>12}      for a free connection, up to {:.0} us; {} were never sent",
+            kept.short_of_connections, kept.short_longest_us, kept.unsent
+        )?;
+    }
+    Ok(())
+}
+
 fn write_summary(out: &mut String, name: &str, summary: Option<&Summary>) -> std::fmt::Result {
     let Some(s) = summary else { return Ok(()) };
-    let Summary { min, mean, p50, p90, p99, p99_9, max } = s;
+    let Summary { min, mean, p50, p90, p99, p99_9, max, .. } = s;
     writeln!(
         out,
         "{name:<11} {:>12} us   p90 {p90:.0}, p99 {p99:.0}, p99.9 {p99_9:.0}, max {max:.0}, min {min:.0}, mean {mean:.1} us",

@@ -1,0 +1,345 @@
+//! The life of a connection: it takes a request, connects where it has to, sends, receives, and is told what became of it.
+
+use std::cmp::Reverse;
+
+use super::{Driver, Phase};
+use crate::connection::{End, Progress};
+use crate::outcome::{Ended, Failure, Observer, Verdict, nanoseconds};
+use crate::plan::{Order, Timeout};
+use crate::wire::{Happening, Origin, Sent, Wire};
+
+/// What came of received bytes.
+#[derive(Clone, Copy)]
+enum Came {
+    /// The answer, or its beginning.
+    Answer { progress: Progress, now: u64, ended: bool },
+    /// Bytes that nobody asked for.
+    Unasked,
+}
+
+impl<'p, O: Observer, W: Wire<'p>> Driver<'p, O, W> {
+    /// Handles everything that has happened.
+    pub(super) fn handle_all(&mut self) {
+        while self.ended.is_none() {
+            let Some(happening) = self.wire.next() else { return };
+            match happening {
+                Happening::Interrupted => self.ended = Some(Ended::Interrupted),
+                Happening::Sending { slot, sent } => self.sending(slot, sent, None),
+                Happening::Received { slot: index, bytes, ended } => {
+                    let slot = &mut self.slots[index];
+                    let came = if matches!(slot.phase, Phase::Sending | Phase::Receiving) {
+                        let now = self.clock.now();
+                        let observer = &mut self.observer;
+                        let server = &mut self.servers[slot.endpoint];
+                        let progress = slot.connection.receive(bytes, now, &mut self.known, |bytes, head| {
+                            server.answered = true;
+                            observer.head(bytes, head);
+                        });
+                        Came::Answer { progress, now, ended }
+                    } else {
+                        Came::Unasked
+                    };
+                    self.received(index, came);
+                }
+                Happening::Ended { slot } => self.end_of_stream(slot),
+                Happening::Broken { slot, error } => self.broken(slot, error),
+            }
+        }
+    }
+
+    fn received(&mut self, index: usize, came: Came) {
+        if self.probing && self.servers[self.slots[index].endpoint].answered {
+            self.start_others();
+        }
+        match came {
+            Came::Answer { progress: Progress::Complete { reusable }, now, ended } => {
+                self.answer(index, now, reusable, ended);
+            }
+            Came::Answer { progress: Progress::Malformed, .. } => self.fail(index, Failure::Malformed),
+            Came::Answer { progress: Progress::More, ended: true, .. } => self.end_of_stream(index),
+            Came::Answer { progress: Progress::More, .. } => {}
+            // Between requests nothing may come; the connection cannot be trusted any more.
+            Came::Unasked => self.close(index),
+        }
+    }
+
+    /// Gives the slot its next request, or lets it rest for ever if there is none.
+    pub(super) fn next(&mut self, index: usize) {
+        if self.slots[index].phase == Phase::Idle {
+            self.active += 1;
+        }
+        if self.take_ticket() {
+            let now = self.clock.now();
+            self.begin_request(index, now, now);
+        } else {
+            self.go_idle(index);
+        }
+    }
+
+    pub(super) fn go_idle(&mut self, index: usize) {
+        self.close(index);
+        self.slots[index].phase = Phase::Idle;
+        self.active -= 1;
+    }
+
+    pub(super) fn rest(&mut self, index: usize, until: u64) {
+        self.slots[index].phase = Phase::Resting { until };
+        self.timers.push(Reverse((until, index)));
+    }
+
+    fn close(&mut self, index: usize) {
+        if std::mem::take(&mut self.slots[index].open) {
+            self.wire.close(index);
+        }
+    }
+
+    /// A request that was meant for `intended` begins at `now`, on the slot's connection if it has one that goes to the right place.
+    pub(super) fn begin_request(&mut self, index: usize, intended: u64, now: u64) {
+        let slot = &mut self.slots[index];
+        let number = match self.plan.order {
+            Order::Weighted => self.picker.next(&mut self.rng),
+            Order::InTurn => {
+                let number = slot.cursor;
+                slot.cursor = (number + 1) % self.plan.requests.len();
+                number
+            }
+        };
+        let request = &self.plan.requests[number];
+        let kept = slot.open && slot.endpoint == request.endpoint;
+        slot.endpoint = request.endpoint;
+        slot.connection.begin(now, !kept);
+        slot.connection.name(number as u32, intended, request.head_request);
+        if kept {
+            slot.phase = Phase::Sending;
+            self.send(index, None);
+        } else {
+            self.connect(index);
+        }
+    }
+
+    /// The slot's request begins anew on a new connection.
+    fn repeat_request(&mut self, index: usize, now: u64) {
+        let exchange = &self.slots[index].connection.exchange;
+        let (number, intended) = (exchange.request, exchange.intended);
+        let intended = if self.open.is_some() { intended } else { now };
+        self.slots[index].connection.begin(now, true);
+        let head_request = self.plan.requests[number as usize].head_request;
+        self.slots[index].connection.name(number, intended, head_request);
+        self.connect(index);
+    }
+
+    fn connect(&mut self, index: usize) {
+        self.close(index);
+        let slot = &mut self.slots[index];
+        slot.phase = Phase::Connecting;
+        let addresses = &self.plan.endpoints[slot.endpoint].addresses;
+        let address = &addresses[self.servers[slot.endpoint].address.min(addresses.len() - 1)];
+        let local = (!self.plan.local.is_empty()).then(|| self.plan.local[self.opened % self.plan.local.len()]);
+        self.opened += 1;
+        if let Err(error) = self.wire.connect(index, address, Origin { local, buffer: self.plan.socket_buffer }) {
+            return self.fail(index, Failure::Connect(error));
+        }
+        slot.open = true;
+        // Where it stands when it has been asked for, it has stood since before the request was sent.
+        let now = self.clock.now();
+        self.send(index, Some(now));
+    }
+
+    fn send(&mut self, index: usize, stands_since: Option<u64>) {
+        let number = self.slots[index].connection.exchange.request as usize;
+        let sent = self.wire.send(index, &self.plan.requests[number].bytes);
+        self.sending(index, sent, stands_since);
+    }
+
+    /// There is news of the request's bytes. On a connection that is being made the first successful send is the news that it stands.
+    fn sending(&mut self, index: usize, sent: Sent, stands_since: Option<u64>) {
+        let slot = &mut self.slots[index];
+        if !matches!(slot.phase, Phase::Connecting | Phase::Sending) {
+            return;
+        }
+        let exchange = &mut slot.connection.exchange;
+        let bytes = match sent {
+            Sent::Connecting => return,
+            Sent::Part(bytes) => bytes,
+            Sent::All => self.plan.requests[exchange.request as usize].bytes.len(),
+            Sent::Failed(error) if slot.phase == Phase::Connecting => return self.fail(index, Failure::Connect(error)),
+            Sent::Failed(_) if !exchange.fresh && exchange.sent == 0 => return self.fail(index, Failure::ClosedReused),
+            Sent::Failed(error) => return self.fail(index, Failure::Write(error)),
+        };
+        if slot.phase == Phase::Connecting {
+            exchange.connected = stands_since.unwrap_or_else(|| self.clock.now());
+            slot.phase = Phase::Sending;
+            self.observer.opened(exchange.connected - exchange.started);
+        }
+        exchange.sent = bytes as u64;
+        if sent == Sent::All {
+            slot.phase = Phase::Receiving;
+            if O::TIMES_WRITING {
+                exchange.wrote = self.clock.now();
+            }
+        }
+    }
+
+    /// The answer is complete.
+    fn answer(&mut self, index: usize, now: u64, reusable: bool, ended: bool) {
+        let slot = &mut self.slots[index];
+        let whole_request_sent = slot.phase == Phase::Receiving;
+        slot.served = true;
+        slot.connection.exchange.finished = now;
+        if self.observer.completed(&slot.connection.exchange).is_break() {
+            slot.phase = Phase::Closing;
+            self.ended = Some(Ended::Observer);
+            return;
+        }
+        let reusable = reusable && whole_request_sent;
+        let kept = slot.connection.exchange.kept;
+        let pause = self.think.next(&mut self.rng);
+        if self.open.is_some() {
+            if !reusable {
+                self.close(index);
+            }
+            self.release(index, now);
+            self.dispatch(now);
+        } else if pause > 0 {
+            if !reusable {
+                self.close(index);
+            }
+            self.rest(index, now.saturating_add(pause));
+        } else if reusable {
+            self.go_on(index, now);
+        } else if ended || !whole_request_sent || kept {
+            self.close(index);
+            self.next(index);
+        } else {
+            slot.phase = Phase::Closing;
+            self.wire.await_end(index);
+        }
+    }
+
+    /// A slot of an open loop is free again.
+    fn release(&mut self, index: usize, now: u64) {
+        self.slots[index].phase = Phase::Idle;
+        self.slots[index].free_since = now;
+        self.active -= 1;
+        if let Some(open) = &mut self.open {
+            open.free.push_back(index);
+        }
+    }
+
+    /// The next request follows at once.
+    fn go_on(&mut self, index: usize, now: u64) {
+        if self.take_ticket() {
+            self.begin_request(index, now, now);
+        } else {
+            self.go_idle(index);
+        }
+    }
+
+    fn end_of_stream(&mut self, index: usize) {
+        match self.slots[index].phase {
+            Phase::Sending | Phase::Receiving => {}
+            Phase::Closing => {
+                self.close(index);
+                return self.next(index);
+            }
+            // Nothing is under way: the server was within its rights.
+            _ => return self.close(index),
+        }
+        let connection = &self.slots[index].connection;
+        match connection.end_of_stream() {
+            End::Complete => self.answer(index, self.clock.now(), false, true),
+            End::Truncated => self.fail(index, Failure::Truncated),
+            End::NoAnswer if connection.exchange.fresh => self.fail(index, Failure::NoAnswer),
+            End::NoAnswer => self.fail(index, Failure::ClosedReused),
+        }
+    }
+
+    fn broken(&mut self, index: usize, error: nix::errno::Errno) {
+        match self.slots[index].phase {
+            Phase::Connecting => self.fail(index, Failure::Connect(error)),
+            Phase::Sending | Phase::Receiving => self.fail(index, Failure::Receive(error)),
+            _ => self.end_of_stream(index),
+        }
+    }
+
+    /// The request has failed; its connection is closed. What follows begins with the next turn of the loop, never from here, so that
+    /// a server that fails at once cannot make the stack grow.
+    pub(super) fn fail(&mut self, index: usize, failure: Failure) {
+        let now = self.clock.now();
+        self.close(index);
+        let slot = &mut self.slots[index];
+        slot.connection.exchange.finished = now;
+        let refused = matches!(failure, Failure::Connect(_));
+        let server = &mut self.servers[slot.endpoint];
+        let addresses = self.plan.endpoints[slot.endpoint].addresses.len();
+        let another_address = refused && !server.answered && server.address + 1 < addresses;
+        let verdict = if another_address {
+            server.address += 1;
+            Verdict::Retry
+        } else {
+            self.observer.failed(failure, &slot.connection.exchange)
+        };
+        let pause = if refused && !another_address { nanoseconds(self.plan.connect_pause) } else { 0 };
+        let until = now.saturating_add(pause);
+        match verdict {
+            Verdict::Abort => {
+                slot.phase = Phase::Closing;
+                self.ended = Some(Ended::Observer);
+            }
+            Verdict::Count if self.open.is_some() => self.release(index, now),
+            Verdict::Count => self.rest(index, until),
+            Verdict::Retry => {
+                slot.phase = Phase::Paused { until };
+                self.timers.push(Reverse((until, index)));
+            }
+        }
+    }
+
+    /// The first connection has shown that somebody is there.
+    fn start_others(&mut self) {
+        self.probing = false;
+        let now = self.clock.now();
+        for index in 1..self.slots.len() {
+            self.begin_slot(index, now);
+        }
+    }
+
+    /// Goes on with slots whose pause is over.
+    pub(super) fn resume(&mut self, now: u64) {
+        while let Some(Reverse((at, index))) = self.timers.peek().copied()
+            && at <= now
+            && self.ended.is_none()
+        {
+            self.timers.pop();
+            match self.slots[index].phase {
+                Phase::Resting { until } if until <= now => self.go_on(index, now),
+                Phase::Paused { until } if until <= now => self.repeat_request(index, now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends requests that have had their time.
+    pub(super) fn sweep(&mut self, now: u64) {
+        let Timeout::Exchange(limit) = self.plan.timeout else { return };
+        let limit = nanoseconds(limit);
+        for index in 0..self.slots.len() {
+            if self.ended.is_some() {
+                return;
+            }
+            let exchange = &self.slots[index].connection.exchange;
+            match self.slots[index].phase {
+                Phase::Connecting | Phase::Sending | Phase::Receiving
+                    if now.saturating_sub(exchange.started) > limit =>
+                {
+                    self.fail(index, Failure::Timeout);
+                }
+                Phase::Closing if now.saturating_sub(exchange.finished) > limit => {
+                    self.close(index);
+                    self.next(index);
+                }
+                _ => {}
+            }
+        }
+    }
+}

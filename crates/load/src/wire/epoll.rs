@@ -1,0 +1,196 @@
+//! The wire over epoll: a request on a kept connection costs one send and one receive, and a share of a wait.
+//!
+//! Sockets are watched edge-triggered from their first send on, for everything, with one call each. A receive that was short has emptied
+//! the socket, so it is not repeated before the kernel has news.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{self, MsgFlags};
+
+use super::{Happening, Origin, Sent, Wire, begin_connecting};
+use crate::plan::Address;
+use crate::poller::{Event, Poller};
+
+/// One receive takes at most this much; larger answers take several.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// The token of the descriptor that interrupts the run.
+const INTERRUPT: u64 = u64::MAX;
+
+/// Sockets behind an epoll instance.
+pub struct Epoll<'p> {
+    poller: Poller,
+    places: Vec<Place<'p>>,
+    buffer: Vec<u8>,
+    /// Events of the last wait, and how many of them were looked at.
+    ready: usize,
+    looked_at: usize,
+    /// The event that there is still to read for.
+    reading: Option<Event>,
+    /// Sending at once after connecting has worked so far (it does over loopback, where connecting takes no time).
+    optimistic: bool,
+}
+
+/// What a slot has.
+#[derive(Default)]
+struct Place<'p> {
+    socket: Option<OwnedFd>,
+    watched: bool,
+    /// The first byte was sent.
+    stands: bool,
+    only_end: bool,
+    /// The bytes being sent, and how many of them were.
+    outgoing: &'p [u8],
+    sent: usize,
+}
+
+impl<'p> Epoll<'p> {
+    /// A wire for so many slots.
+    ///
+    /// # Errors
+    /// The error of epoll_create1(2) or epoll_ctl(2).
+    pub fn new(slots: usize, interrupt: Option<BorrowedFd<'_>>) -> io::Result<Epoll<'p>> {
+        let poller = Poller::new()?;
+        if let Some(descriptor) = interrupt {
+            poller.watch_level(descriptor, INTERRUPT)?;
+        }
+        Ok(Epoll {
+            poller,
+            places: (0..slots).map(|_| Place::default()).collect(),
+            buffer: vec![0; RECEIVE_BYTES],
+            ready: 0,
+            looked_at: 0,
+            reading: None,
+            optimistic: true,
+        })
+    }
+}
+
+impl<'p> Wire<'p> for Epoll<'p> {
+    fn connect(&mut self, slot: usize, to: &Address, origin: Origin) -> Result<(), Errno> {
+        self.places[slot] = Place { socket: Some(begin_connecting(to, origin)?), ..Place::default() };
+        Ok(())
+    }
+
+    fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {
+        let place = &mut self.places[slot];
+        (place.outgoing, place.sent) = (bytes, 0);
+        let fresh = !place.watched;
+        let sent = if fresh && !self.optimistic { Sent::Connecting } else { place.send() };
+        if fresh && !matches!(sent, Sent::Failed(_)) {
+            self.optimistic = sent != Sent::Connecting;
+            if let Some(socket) = &place.socket
+                && let Err(error) = self.poller.watch(socket, slot as u64)
+            {
+                return Sent::Failed(Errno::try_from(error).unwrap_or(Errno::EIO));
+            }
+            place.watched = true;
+        }
+        sent
+    }
+
+    fn await_end(&mut self, slot: usize) {
+        self.places[slot].only_end = true;
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.places[slot].socket = None;
+        if self.reading.is_some_and(|event| event.token == slot as u64) {
+            self.reading = None;
+        }
+    }
+
+    fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.looked_at = 0;
+        self.ready = self.poller.wait(timeout)?;
+        Ok(self.ready > 0)
+    }
+
+    fn next(&mut self) -> Option<Happening<'_>> {
+        loop {
+            if let Some(event) = self.reading {
+                match self.places[event.token as usize].receive(&mut self.buffer) {
+                    Ok(Some(0)) => {
+                        self.reading = None;
+                        return Some(Happening::Ended { slot: event.token as usize });
+                    }
+                    Ok(Some(received)) => {
+                        let short = received < self.buffer.len() && !event.broken;
+                        if short {
+                            self.reading = None;
+                        }
+                        // A short receive has emptied the socket. If the peer had sent its last byte by then, that was all.
+                        let (slot, ended) = (event.token as usize, short && event.ended);
+                        return Some(Happening::Received { slot, bytes: &self.buffer[..received], ended });
+                    }
+                    Ok(None) => self.reading = None,
+                    Err(error) => {
+                        self.reading = None;
+                        return Some(Happening::Broken { slot: event.token as usize, error });
+                    }
+                }
+            }
+            if self.looked_at == self.ready {
+                return None;
+            }
+            let event = self.poller.event(self.looked_at);
+            self.looked_at += 1;
+            if event.token == INTERRUPT {
+                return Some(Happening::Interrupted);
+            }
+            let slot = event.token as usize;
+            let place = &mut self.places[slot];
+            if place.only_end {
+                if event.ended {
+                    return Some(Happening::Ended { slot });
+                }
+                continue;
+            }
+            if event.readable {
+                self.reading = Some(event);
+            }
+            if place.sent < place.outgoing.len() {
+                return Some(Happening::Sending { slot, sent: place.send() });
+            }
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Sends what is left.
+    fn send(&mut self) -> Sent {
+        let Some(socket) = &self.socket else { return Sent::Failed(Errno::EBADF) };
+        while self.sent < self.outgoing.len() {
+            match socket::send(socket.as_raw_fd(), &self.outgoing[self.sent..], MsgFlags::MSG_NOSIGNAL) {
+                Ok(sent) => {
+                    self.sent += sent;
+                    self.stands = true;
+                }
+                // Connecting still, or the socket's buffer is full: writability will be reported.
+                Err(Errno::EAGAIN) if self.stands => return Sent::Part(self.sent),
+                Err(Errno::EAGAIN) => return Sent::Connecting,
+                Err(Errno::EINTR) => {}
+                Err(error) => {
+                    self.outgoing = &[];
+                    return Sent::Failed(error);
+                }
+            }
+        }
+        Sent::All
+    }
+
+    /// Receives once; `None` when there is nothing to receive, or nothing to receive from.
+    fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+        let Some(socket) = &self.socket else { return Ok(None) };
+        loop {
+            match socket::recv(socket.as_raw_fd(), buffer, MsgFlags::empty()) {
+                Ok(received) => return Ok(Some(received)),
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Between the loop and the kernel: connections by the number of their slot, bytes in and out, and one place to wait.
+//!
+//! A wire is asked what happened, one thing after the other, and answers with bytes rather than with readiness, so that a ring that
+//! has received already and a poller that has yet to receive look alike.
+
+mod epoll;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt};
+
+use crate::plan::Address;
+
+pub use epoll::Epoll;
+
+/// What became of bytes that were to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The kernel has them all.
+    All,
+    /// The kernel has so many of them; the others follow by themselves.
+    Part(usize),
+    /// The connection does not stand yet; they follow by themselves.
+    Connecting,
+    /// They could not be sent.
+    Failed(Errno),
+}
+
+/// Something that has happened.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Happening<'a> {
+    /// The interrupting descriptor is readable.
+    Interrupted,
+    /// There is news of bytes that could not be sent at once.
+    Sending {
+        /// The connection.
+        slot: usize,
+        /// What became of them.
+        sent: Sent,
+    },
+    /// Bytes came.
+    Received {
+        /// The connection.
+        slot: usize,
+        /// At least one, lent until the next call.
+        bytes: &'a [u8],
+        /// Nothing will follow them.
+        ended: bool,
+    },
+    /// The peer sends nothing more.
+    Ended {
+        /// The connection.
+        slot: usize,
+    },
+    /// The connection is broken.
+    Broken {
+        /// The connection.
+        slot: usize,
+        /// How.
+        error: Errno,
+    },
+}
+
+/// How a socket is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Where it connects from.
+    pub local: Option<IpAddr>,
+    /// Size of its buffers.
+    pub buffer: Option<usize>,
+}
+
+/// Connections of one thread. Bytes that are sent live as long as the plan (`'p`).
+pub trait Wire<'p> {
+    /// Begins to connect a slot that has no connection. Whether it stands is told by what becomes of the first [`send`](Wire::send).
+    ///
+    /// # Errors
+    /// The error of the call that failed.
+    fn connect(&mut self, slot: usize, to: &Address, origin: Origin) -> Result<(), Errno>;
+
+    /// Sends bytes on a connection that has nothing left to send.
+    fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent;
+
+    /// Nothing but the end of the connection is of interest from now on.
+    fn await_end(&mut self, slot: usize);
+
+    /// Closes a slot's connection, if it has one. Nothing more is told of it.
+    fn close(&mut self, slot: usize);
+
+    /// Waits until something happens, at most `timeout`; whether something may have happened.
+    ///
+    /// # Errors
+    /// What makes waiting impossible.
+    fn wait(&mut self, timeout: Duration) -> io::Result<bool>;
+
+    /// The next thing that happened; `None` when it is time to wait.
+    fn next(&mut self) -> Option<Happening<'_>>;
+}
+
+/// A nonblocking socket on its way to `to`.
+fn begin_connecting(to: &Address, origin: Origin) -> Result<OwnedFd, Errno> {
+    let (inet, unix);
+    let (family, address): (_, &dyn SockaddrLike) = match to {
+        Address::Inet(to) => {
+            inet = SockaddrStorage::from(*to);
+            (if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }, &inet)
+        }
+        Address::Unix(path) => {
+            unix = UnixAddr::new(path)?;
+            (AddressFamily::Unix, &unix)
+        }
+    };
+    let socket = socket::socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
+    if let Some(bytes) = origin.buffer {
+        socket::setsockopt(&socket, sockopt::SndBuf, &bytes)?;
+        socket::setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
+    }
+    if let (Some(local), Address::Inet(_)) = (origin.local, to) {
+        // The port is chosen when connecting, so that one local port serves many remote ones.
+        socket::setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
+        socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(local, 0)))?;
+    }
+    match socket::connect(socket.as_raw_fd(), address) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
