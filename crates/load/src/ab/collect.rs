@@ -195,6 +195,10 @@ impl Observer for Collector {
     const TIMES_WRITING: bool = true;
 
     fn head(&mut self, received: &[u8], head: &ResponseHead) {
+        // The answer that counts is still to come.
+        if (100..200).contains(&head.status) && head.status != 101 {
+            return;
+        }
         if self.length.is_none() {
             let product = find_field(received, "Server").unwrap_or_default();
             let product = product.split(|byte| *byte <= b' ').next().unwrap_or_default();

@@ -93,11 +93,17 @@ impl Sorted {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
 
-    /// ab's median: for an odd count it averages the middle duration and the one after it.
+    /// All together, microseconds.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The median. (The original averages the middle duration and the one after it where the count is odd, and takes the upper of the two in
+    /// the middle where it is even.)
     pub fn median(&self) -> u64 {
         let middle = self.count / 2;
-        if self.count > 1 && self.count % 2 == 1 {
-            (self.at(middle) + self.at(middle + 1)) / 2
+        if self.count > 0 && self.count.is_multiple_of(2) {
+            u64::midpoint(self.at(middle - 1), self.at(middle))
         } else {
             self.at(middle)
         }
@@ -138,7 +144,7 @@ mod tests {
         let mean = list.iter().sum::<u64>() / list.len() as u64;
         assert_eq!(sorted.mean(), mean);
         let half = list.len() / 2;
-        let median = if list.len() > 1 && list.len() % 2 == 1 { (list[half] + list[half + 1]) / 2 } else { list[half] };
+        let median = if list.len().is_multiple_of(2) { (list[half - 1] + list[half]) / 2 } else { list[half] };
         assert_eq!(sorted.median(), median);
         let squares: f64 = list.iter().map(|value| (*value as f64 - mean as f64).powi(2)).sum();
         let deviation = if list.len() > 1 { (squares / (list.len() - 1) as f64).sqrt() } else { 0.0 };

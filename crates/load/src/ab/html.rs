@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::collect::Counts;
+use super::distribution::Sorted;
 use super::report::{Figures, milliseconds};
 
 /// The table; `attributes` are those of table, tr and td.
@@ -48,8 +49,8 @@ impl Table<'_> {
             self.row("Total body sent:", &counts.sent.to_string())?;
         }
         self.row("HTML transferred:", &format!("{} bytes", counts.body))?;
+        self.rates(figures)?;
         if counts.done > 0 {
-            self.rates(figures)?;
             self.times(figures)?;
         }
         writeln!(self.out, "</table>")
@@ -85,10 +86,13 @@ impl Table<'_> {
             self.out,
             "<tr {tr}><th {td}>&nbsp;</th> <th {td}>min</th>   <th {td}>avg</th>   <th {td}>max</th></tr>"
         )?;
-        for (name, sorted) in
-            [("Connect:", &figures.connect), ("Processing:", &figures.processing), ("Total:", &figures.total)]
-        {
-            let [min, mean, max] = [sorted.min(), sorted.mean(), sorted.max()].map(milliseconds);
+        let row = |sorted: &Sorted| {
+            [milliseconds(sorted.min()), milliseconds(sorted.sum()) / figures.counts.done, milliseconds(sorted.max())]
+        };
+        let (connect, total) = (row(&figures.connect), row(&figures.total));
+        // The original has no times of processing here, but differences of the other two.
+        let processing = std::array::from_fn(|cell| total[cell].saturating_sub(connect[cell]));
+        for (name, [min, mean, max]) in [("Connect:", connect), ("Processing:", processing), ("Total:", total)] {
             writeln!(
                 self.out,
                 "<tr {tr}><th {td}>{name}</th><td {td}>{min:>5}</td><td {td}>{mean:>5}</td><td {td}>{max:>5}</td></tr>"

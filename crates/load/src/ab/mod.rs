@@ -1,9 +1,9 @@
 //! `ab`: ApacheBench's command line, output, files and exit status over Manifold's generator.
 //!
-//! What scripts can see is kept: field names and their order, whole milliseconds, the order of `-n` and `-t`, exit status 0 after a run
-//! whatever failed. What nobody can want is not: several `-C` are all sent, an answer that stops before its stated length has failed, one
-//! failure counts once, `-t` ends a run whose server has stalled, and memory does not grow with the number of requests (unless `-g` asks).
+//! What scripts can see is kept to the byte: field names and their order, whole milliseconds, the order of `-n` and `-t`, exit status 0 after
+//! a run whatever failed. What nobody can want is not; `docs/src/from-ab.md` lists it, and `e2e/tests/ab_parity` tries both.
 
+mod address;
 mod args;
 mod collect;
 mod distribution;
@@ -11,20 +11,24 @@ mod files;
 mod html;
 mod report;
 mod request;
+mod usage;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
 use jiff::tz::TimeZone;
 use manifold_sys::signal::{Signal, Signals};
+use nix::errno::Errno;
 
 use crate::outcome::{Clock, Ended, Outcome};
 use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::run::drive;
+use address::Unreachable;
 use args::{Exit, Options};
 use collect::{Collector, Rules};
 use report::{Figures, Shown};
@@ -32,8 +36,6 @@ use request::Method;
 
 /// Exit status of wrong usage.
 const USAGE_STATUS: u8 = 22;
-/// Exit status and error number of a name that cannot be resolved.
-const UNKNOWN_HOST: (u8, u32) = (50, 670_002);
 /// Exit status and error number of a silent server.
 const SILENCE: (u8, u32) = (119, 70_007);
 /// Requests waiting for less than this at the end are not worth a warning, microseconds.
@@ -51,8 +53,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) }
         }
         Err(Exit::Usage(sentence)) => {
-            let sentence = sentence.map(|sentence| format!("{sentence}\n")).unwrap_or_default();
-            tell(&format!("{sentence}{}", args::usage()));
+            let name = called_by();
+            let sentence = sentence.map(|sentence| format!("{name}: {sentence}\n")).unwrap_or_default();
+            tell(&format!("{sentence}{}", usage::usage(&name)));
             ExitCode::from(USAGE_STATUS)
         }
         Err(Exit::Error(sentence)) => {
@@ -62,22 +65,31 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// What a link to the binary that is called `ab` was called by, in full; otherwise `ab`.
+fn called_by() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let is_ab = Path::new(&name).file_name().is_some_and(|file| file == "ab");
+    if is_ab { name.to_string_lossy().into_owned() } else { "ab".to_owned() }
+}
+
 /// Makes the run and shows it; the exit status.
 ///
 /// # Errors
 /// Standard output cannot be written.
 fn run(options: &Options) -> io::Result<u8> {
-    let head = options.request.head(&options.path, &options.host_field(), options.keep_alive);
+    let head = options.request.head(options.request_target(), &options.url.host_field, options.keep_alive);
     show(&opening(options, &head))?;
-    let resolved = addresses(&options.host, options.port)
-        .and_then(|to| Ok((to, options.bind.as_deref().map(local_address).transpose()?)));
-    let (addresses, local) = match resolved {
-        Ok(resolved) => resolved,
-        Err(sentence) => {
-            tell(&sentence);
-            return Ok(UNKNOWN_HOST.0);
+    let (addresses, local) = match whereabouts(options) {
+        Ok(found) => found,
+        Err(unreachable) => {
+            tell(&format!("{}\n", unreachable.sentence));
+            return Ok(unreachable.status);
         }
     };
+    if options.concurrency == 0 {
+        tell("apr_pollset_poll: Invalid argument (22)\n");
+        return Ok(Errno::EINVAL as u8);
+    }
     let plan = plan(options, head, addresses, local);
     // Without the descriptors the run ends with ab's own message about sockets.
     let _told_by_the_run = raise_descriptor_limit(options.concurrency + DESCRIPTORS_BESIDES);
@@ -94,7 +106,9 @@ fn opening(options: &Options, head: &str) -> String {
     let mut text = banner(options.html.is_some());
     if options.html.is_none() {
         let waiting = if options.heartbeat().is_some() { "\n" } else { "..." };
-        text.push_str(&format!("Benchmarking {} (be patient){waiting}", options.host));
+        let through = options.proxy.as_ref().map(|(host, port)| format!("[through {host}:{port}] "));
+        let through = through.unwrap_or_default();
+        text.push_str(&format!("Benchmarking {} {through}(be patient){waiting}", options.url.host));
     }
     if options.verbosity >= 2 {
         text.push_str(&format!("INFO: {} header == \n---\n{head}\n---\n", options.request.method_name()));
@@ -114,17 +128,13 @@ fn banner(html: bool) -> String {
     }
 }
 
-fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-    let found: Option<Vec<SocketAddr>> = (host, port).to_socket_addrs().ok().map(Iterator::collect);
-    found.filter(|addresses| !addresses.is_empty()).ok_or_else(|| unknown_host(host))
-}
-
-fn local_address(name: &str) -> Result<IpAddr, String> {
-    addresses(name, 0).map(|addresses| addresses[0].ip())
-}
-
-fn unknown_host(name: &str) -> String {
-    format!("apr_sockaddr_info_get() for {name}: Name or service not known ({})\n", UNKNOWN_HOST.1)
+/// Where to connect, and from where.
+fn whereabouts(options: &Options) -> Result<(Vec<SocketAddr>, Option<IpAddr>), Unreachable> {
+    let local = options.bind.as_deref().map(address::resolve_local).transpose()?;
+    let (host, port) = options.peer();
+    let addresses = address::resolve(host, port, local)?;
+    local.map_or(Ok(()), address::check_local)?;
+    Ok((addresses, local))
 }
 
 fn plan(options: &Options, head: String, addresses: Vec<SocketAddr>, local: Option<IpAddr>) -> Plan {
@@ -222,9 +232,9 @@ fn warn_of_waiting(ages: &[u64], longest_us: u64) {
 fn figures(options: &Options, collector: Collector, taken: u64) -> Figures {
     Figures {
         server: collector.server,
-        host: options.host.clone(),
-        port: options.port,
-        path: options.path.clone(),
+        host: options.url.host.clone(),
+        port: options.url.port,
+        path: options.url.path.clone(),
         length: (!options.variable_length).then(|| collector.length.unwrap_or(0)),
         concurrency: options.concurrency,
         taken_us: taken / 1000,

@@ -321,9 +321,9 @@ Total:          0    10   20
             doubt(&mut text, "x", &sorted(values)).unwrap();
             assert_eq!(text.split(':').next().unwrap(), expected, "{values:?}");
         };
-        check(&[100, 600], "ERROR");
+        check(&[499, 499, 502], "ERROR");
         check(&[1000, 1000, 1000, 9000, 9000, 90_000], "");
-        check(&[0, 0, 0, 1000, 1000], "WARNING");
+        check(&[0, 0, 499, 1500, 1500], "WARNING");
     }
 
     #[test]

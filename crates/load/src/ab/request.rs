@@ -18,6 +18,15 @@ pub enum Method {
     Custom(String),
 }
 
+/// Basic authentication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Of a proxy (`-P`).
+    pub proxy: bool,
+    /// `user:password`.
+    pub text: String,
+}
+
 /// What a request is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
@@ -25,10 +34,8 @@ pub struct Parts {
     pub method: Method,
     /// `-C`, each `name=value`.
     pub cookies: Vec<String>,
-    /// `-A`, `user:password`.
-    pub authorization: Option<String>,
-    /// `-P`, `user:password`.
-    pub proxy_authorization: Option<String>,
+    /// `-A` and `-P` in the order given.
+    pub credentials: Vec<Credentials>,
     /// `-H`, each a whole line.
     pub headers: Vec<String>,
     /// `-T`.
@@ -56,9 +63,9 @@ impl Parts {
         }
     }
 
-    /// The request's head.
-    pub fn head(&self, path: &str, host_field: &str, keep_alive: bool) -> String {
-        let mut head = format!("{} {path} HTTP/1.0\r\n", self.method_name());
+    /// The request's head; `target` is a path or, for a proxy, a URL.
+    pub fn head(&self, target: &str, host_field: &str, keep_alive: bool) -> String {
+        let mut head = format!("{} {target} HTTP/1.0\r\n", self.method_name());
         let mut line = |text: &str| {
             head.push_str(text);
             head.push_str("\r\n");
@@ -69,11 +76,9 @@ impl Parts {
         if !self.cookies.is_empty() {
             line(&format!("Cookie: {}", self.cookies.join("; ")));
         }
-        if let Some(credentials) = &self.authorization {
-            line(&format!("Authorization: Basic {}", base64(credentials.as_bytes())));
-        }
-        if let Some(credentials) = &self.proxy_authorization {
-            line(&format!("Proxy-Authorization: Basic {}", base64(credentials.as_bytes())));
+        for Credentials { proxy, text } in &self.credentials {
+            let name = if *proxy { "Proxy-Authorization" } else { "Authorization" };
+            line(&format!("{name}: Basic {}", base64(text.as_bytes())));
         }
         if let Some(body) = &self.body {
             line(&format!("Content-length: {}", body.len()));
@@ -133,8 +138,10 @@ mod tests {
         let parts = Parts {
             method: Method::Post,
             cookies: vec!["a=b".into()],
-            authorization: Some("u:p".into()),
-            proxy_authorization: Some("x:y".into()),
+            credentials: vec![
+                Credentials { proxy: false, text: "u:p".into() },
+                Credentials { proxy: true, text: "x:y".into() },
+            ],
             headers: vec!["X: 1".into()],
             content_type: Some("a/b".into()),
             body: Some(b"12345".to_vec()),
