@@ -18,6 +18,7 @@ pub mod report;
 pub mod responder;
 pub mod run;
 pub mod schedule;
+pub mod units;
 pub mod wire;
 
 pub use native::main;

@@ -111,6 +111,12 @@ pub struct Unsent {
     pub oldest: u64,
 }
 
+/// What tells the time: the system, or a simulation.
+pub trait Time: Copy {
+    /// Nanoseconds since the beginning of the run.
+    fn now(&self) -> u64;
+}
+
 /// Nanoseconds since the beginning of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -127,6 +133,13 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
+    }
+}
+
+impl Time for Clock {
+    #[inline]
+    fn now(&self) -> u64 {
+        Clock::now(self)
     }
 }
 

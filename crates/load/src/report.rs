@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::latencies::Latencies;
+
 /// Version of this document's shape; it changes when a reader must.
 pub const SCHEMA: u32 = 2;
 
@@ -211,6 +213,26 @@ pub struct Summary {
     pub p99_9: f64,
     pub p99_99: f64,
     pub max: f64,
+}
+
+impl Summary {
+    /// Of these; none if there are none.
+    pub fn of(latencies: &Latencies) -> Option<Summary> {
+        let count = latencies.count();
+        let percentile = |quantile| latencies.histogram.value_at_quantile(quantile) as f64;
+        (count > 0).then(|| Summary {
+            min: latencies.min as f64 / 1000.0,
+            mean: latencies.sum as f64 / count as f64 / 1000.0,
+            p50: percentile(0.5),
+            p75: percentile(0.75),
+            p90: percentile(0.9),
+            p95: percentile(0.95),
+            p99: percentile(0.99),
+            p99_9: percentile(0.999),
+            p99_99: percentile(0.9999),
+            max: latencies.max as f64 / 1000.0,
+        })
+    }
 }
 
 /// A histogram as its filled buckets.

@@ -8,6 +8,7 @@ use lexopt::prelude::{Long, Short, Value, ValueExt};
 use super::pace::Pacing;
 use crate::plan::Target;
 use crate::schedule::{Pace, Think};
+use crate::units::{self, SECONDS_MAX};
 
 /// What `manifold load --help` prints.
 pub const USAGE: &str = "\
@@ -205,11 +206,10 @@ fn number<N: TryFrom<u64>>(parser: &mut lexopt::Parser, name: &str, least: u64, 
         .ok_or_else(|| format!("{name} {given}: a whole number from {least} is needed"))
 }
 
-/// A duration in seconds with a fraction, at most a week.
 fn seconds(parser: &mut lexopt::Parser, name: &str) -> Result<Duration, String> {
     let given = value(parser)?;
-    let seconds = given.parse::<f64>().ok().filter(|seconds| (0.0..=604_800.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("{name} {given}: seconds from 0 to 604800 are needed"))
+    units::duration(&given)
+        .ok_or_else(|| format!("{name} {given}: seconds from 0 to {SECONDS_MAX} are needed, or as 500ms, 2min"))
 }
 
 fn cpus(list: &str) -> Result<Vec<usize>, String> {

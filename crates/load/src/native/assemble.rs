@@ -61,12 +61,12 @@ pub fn assemble(options: &Options, address: SocketAddr, began: SystemTime, threa
         wrong_status: sum.wrong_status,
         wrong_length: sum.wrong_length,
         bytes: sum.bytes,
-        latency_us: summary(&sum.latencies),
+        latency_us: Summary::of(&sum.latencies),
         histogram: Buckets::of(&sum.latencies.histogram),
-        service_us: summary(&sum.service),
+        service_us: Summary::of(&sum.service),
         service_histogram: Buckets::of(&sum.service.histogram),
-        first_byte_us: summary(&sum.first_bytes),
-        connect: Connect { opened: sum.connects.count(), latency_us: summary(&sum.connects) },
+        first_byte_us: Summary::of(&sum.first_bytes),
+        connect: Connect { opened: sum.connects.count(), latency_us: Summary::of(&sum.connects) },
         unfinished: unfinished(&sum.ages),
         unserved_connections: sum.unserved,
         schedule: matches!(options.pace, Pace::Open { .. }).then(|| kept(threads, &sum.health)),
@@ -223,7 +223,7 @@ fn kept(threads: &[ThreadResult], health: &Health) -> Kept {
         begun: health.lag.count(),
         unsent: unsent.clone().map(|unsent| unsent.count).sum(),
         unsent_oldest_us: microseconds(unsent.map(|unsent| unsent.oldest).max().unwrap_or(0)),
-        lag_us: summary(&health.lag),
+        lag_us: Summary::of(&health.lag),
         short_of_connections: health.short_of_connections,
         short_longest_us: microseconds(health.short_longest),
     }
@@ -231,26 +231,6 @@ fn kept(threads: &[ThreadResult], health: &Health) -> Kept {
 
 fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
-}
-
-fn summary(latencies: &Latencies) -> Option<Summary> {
-    let count = latencies.histogram.len();
-    if count == 0 {
-        return None;
-    }
-    let percentile = |quantile| latencies.histogram.value_at_quantile(quantile) as f64;
-    Some(Summary {
-        min: latencies.min as f64 / 1000.0,
-        mean: latencies.sum as f64 / count as f64 / 1000.0,
-        p50: percentile(0.5),
-        p75: percentile(0.75),
-        p90: percentile(0.9),
-        p95: percentile(0.95),
-        p99: percentile(0.99),
-        p99_9: percentile(0.999),
-        p99_99: percentile(0.9999),
-        max: latencies.max as f64 / 1000.0,
-    })
 }
 
 fn unfinished(ages: &[u64]) -> Unfinished {

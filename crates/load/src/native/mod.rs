@@ -4,7 +4,7 @@ pub mod args;
 mod assemble;
 mod intervals;
 mod pace;
-mod record;
+pub(crate) mod record;
 mod summary;
 
 use std::ffi::OsString;

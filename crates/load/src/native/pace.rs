@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::args::Options;
 use crate::schedule::{Arrivals, Pace, Stage, Think};
+use crate::units::{RATE_MAX, duration, rate};
 
-/// Requests a second at most.
-const RATE_MAX: f64 = 10_000_000.0;
 /// Stages at most.
 const STAGES_MAX: usize = 1000;
 /// How long an open loop's last requests may take, unless said otherwise.
@@ -64,7 +63,7 @@ impl Pacing {
 
     /// `--think`.
     pub fn think(&mut self, given: &str) -> Result<(), String> {
-        let wrong = || format!("--think {given}: seconds are needed, as 0.5, 1..3 or exp:2");
+        let wrong = || format!("--think {given}: a time is needed, as 500ms, 0.5, 1..3 or exp:2");
         let think = match (given.strip_prefix("exp:"), given.split_once("..")) {
             (Some(mean), _) => Think::Exponential(duration(mean).ok_or_else(wrong)?),
             (None, Some((from, to))) => {
@@ -126,25 +125,6 @@ impl Options {
             pace => pace.clone(),
         }
     }
-}
-
-/// Requests a second, from 0 on; `/s`, `/min` or `/h` may follow.
-fn rate(given: &str) -> Option<f64> {
-    let (number, unit) = given.split_once('/').unwrap_or((given, "s"));
-    let seconds = match unit {
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    let rate = number.parse::<f64>().ok()? / seconds;
-    (0.0..=RATE_MAX).contains(&rate).then_some(rate)
-}
-
-/// Seconds with a fraction, at most a week.
-fn duration(given: &str) -> Option<Duration> {
-    let seconds = given.parse::<f64>().ok().filter(|seconds| (0.0..=604_800.0).contains(seconds))?;
-    Some(Duration::from_secs_f64(seconds))
 }
 
 #[cfg(test)]

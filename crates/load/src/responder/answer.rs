@@ -9,6 +9,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::sendfile::sendfile64;
 
 use super::args::Options;
+use super::plan::Fault;
 
 /// What the body repeats: Apache's own page, 44 bytes.
 const PAGE: &[u8] = b"<html><body><h1>It works!</h1></body></html>";
@@ -24,6 +25,8 @@ pub struct Answers {
     pub close: Answer,
     /// To HEAD, closing as well.
     pub head_only: Answer,
+    /// Those that a plan asks for.
+    wrong: Vec<(Fault, Answer)>,
 }
 
 /// One answer, as bytes that are there once or several times, so that several answers go out with one call.
@@ -66,11 +69,20 @@ impl Answers {
             }
         };
         let closing = head("close");
+        let wrong = options.plan.faults.iter().map(|(_, fault)| (*fault, Answer::wrong(*fault, &body))).collect();
         Ok(Answers {
+            wrong,
             keep: with_body(head("keep-alive"))?,
             head_only: Answer { length: closing.len(), bytes: closing.clone(), file: None },
             close: with_body(closing)?,
         })
+    }
+}
+
+impl Answers {
+    /// The answer that is wrong in this way, if there is one to send.
+    pub fn wrong(&self, fault: Fault) -> Option<&Answer> {
+        self.wrong.iter().find(|(kind, _)| *kind == fault).map(|(_, answer)| answer)
     }
 }
 
@@ -106,6 +118,22 @@ impl Answer {
             }
         }
         Ok(Sent::All)
+    }
+
+    fn wrong(fault: Fault, body: &[u8]) -> Answer {
+        let (mut status, mut body) = (200, body.to_vec());
+        match fault {
+            Fault::Status(wrong) => status = wrong,
+            Fault::Length => body.push(b'+'),
+            Fault::Content => body.splice(..usize::from(!body.is_empty()), [b'+']).for_each(drop),
+            Fault::Short | Fault::Reset | Fault::Close | Fault::Silent => {}
+        }
+        let mut bytes =
+            format!("HTTP/1.1 {status} \r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", body.len())
+                .into_bytes();
+        let left = if fault == Fault::Short { body.len() / 2 } else { body.len() };
+        bytes.extend_from_slice(&body[..left]);
+        Answer { length: bytes.len(), bytes, file: None }
     }
 
     /// One call; the bytes it sent, and those it was given.

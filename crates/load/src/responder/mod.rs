@@ -6,31 +6,38 @@
 
 pub mod answer;
 pub mod args;
+mod connection;
 pub mod head;
+pub mod plan;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use manifold_stats::Rng;
 use manifold_sys::listener::{self, ListenOptions};
 use manifold_sys::signal::{Signal, Signals};
 use nix::errno::Errno;
-use nix::sys::socket::{self, MsgFlags};
+use serde_json::json;
 
+use crate::alarm::Alarm;
+use crate::outcome::Clock;
 use crate::plan::raise_descriptor_limit;
 use crate::poller::{Event, Poller};
-use answer::{Answers, Sent};
+use crate::report::{Buckets, Summary};
+use answer::Answers;
 use args::Options;
-use head::{Ask, Known};
+use connection::{Connection, Fate};
+use head::Known;
+use plan::{Plan, Truth};
 
 /// What a receive takes at most.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// A longer head ends its connection.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Receives from one connection before the others have their turn.
-const RECEIVES_MAX: usize = 16;
 /// Accepts before the connections have their turn.
 const ACCEPTS_MAX: usize = 512;
 /// Connections that wait to be accepted; the system's `somaxconn` bounds it as well.
@@ -91,8 +98,13 @@ pub fn serve(options: &Options, stop: BorrowedFd<'_>, announce: impl FnOnce(Sock
     let poller = Poller::new()?;
     poller.watch_level(stop, STOP)?;
     poller.watch_level(&listener, LISTENER)?;
+    let planned = (!options.plan.is_plain()).then(|| {
+        // The system may delay what we wait for by 50 microseconds otherwise; where it refuses, the alarm makes up for it.
+        let _refused = nix::sys::prctl::set_timerslack(1);
+        Planned::new(&options.plan)
+    });
     announce(listener.local_addr()?);
-    Responder {
+    let mut responder = Responder {
         answers,
         listener,
         poller,
@@ -103,8 +115,43 @@ pub fn serve(options: &Options, stop: BorrowedFd<'_>, announce: impl FnOnce(Sock
         unfinished: Vec::new(),
         buffer: vec![0; BUFFER_BYTES],
         known: Known::nothing(),
+        planned,
+        timers: BinaryHeap::new(),
+        alarm: Alarm::default(),
+    };
+    responder.run()?;
+    match (&options.record, &responder.planned) {
+        (Some(path), Some(planned)) => write_record(path, &planned.truth)
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))),
+        _ => Ok(()),
     }
-    .run()
+}
+
+/// What the target did, as JSON.
+fn write_record(path: &Path, truth: &Truth) -> io::Result<()> {
+    let record = json!({
+        "requests": truth.intended.count(),
+        "intended_us": Summary::of(&truth.intended),
+        "intended_histogram": Buckets::of(&truth.intended.histogram),
+        "late_us": Summary::of(&truth.late),
+        "late_histogram": Buckets::of(&truth.late.histogram),
+    });
+    std::fs::write(path, format!("{record}\n"))
+}
+
+/// What a plan needs while it is carried out.
+struct Planned {
+    plan: Plan,
+    rng: Rng,
+    clock: Clock,
+    truth: Truth,
+}
+
+impl Planned {
+    fn new(plan: &Plan) -> Planned {
+        let clock = Clock::since(Instant::now());
+        Planned { plan: plan.clone(), rng: Rng::new(plan.seed), clock, truth: Truth::default() }
+    }
 }
 
 struct Responder {
@@ -122,23 +169,22 @@ struct Responder {
     unfinished: Vec<usize>,
     buffer: Vec<u8>,
     known: Known,
-}
-
-/// What is to become of a connection.
-#[derive(PartialEq, Eq)]
-enum Fate {
-    /// The kernel tells when it can go on.
-    Waits,
-    /// It can go on and lets others pass.
-    GoesOn,
-    Closes,
+    /// Answers are not given at once and rightly.
+    planned: Option<Planned>,
+    /// Connections by the time at which an answer of theirs is due. An entry whose connection is gone, or has nothing due, means nothing.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    alarm: Alarm,
 }
 
 impl Responder {
-    fn run(mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         loop {
-            let pause = if self.unfinished.is_empty() { Duration::from_secs(60) } else { Duration::ZERO };
-            let ready = self.poller.wait(pause)?;
+            let ready = if self.timers.is_empty() {
+                let pause = if self.unfinished.is_empty() { Duration::from_secs(60) } else { Duration::ZERO };
+                self.poller.wait(pause)?
+            } else {
+                self.wait_for_timers()?
+            };
             for index in 0..ready {
                 match self.poller.event(index) {
                     Event { token: STOP, .. } => return Ok(()),
@@ -154,6 +200,29 @@ impl Responder {
                 self.accepting = true;
             }
         }
+    }
+
+    /// Waits until something happens or an answer is due, and gives those that are.
+    fn wait_for_timers(&mut self) -> io::Result<usize> {
+        let Some((clock, Reverse((due, _)))) =
+            self.planned.as_ref().map(|planned| planned.clock).zip(self.timers.peek().copied())
+        else {
+            return Ok(0);
+        };
+        let now = clock.now();
+        let sleep = if self.unfinished.is_empty() { self.alarm.sleep(now, due) } else { 0 };
+        let ready = self.poller.wait(Duration::from_nanos(sleep))?;
+        let woken = clock.now();
+        if ready == 0 && sleep > 0 {
+            self.alarm.woke(now + sleep, woken);
+        }
+        while let Some(Reverse((due, index))) = self.timers.peek().copied()
+            && due <= woken
+        {
+            self.timers.pop();
+            self.go_on(index, false, false)?;
+        }
+        Ok(ready)
     }
 
     fn open(&self) -> usize {
@@ -194,7 +263,13 @@ impl Responder {
     /// finds nothing to do.
     fn go_on(&mut self, index: usize, readable: bool, ended: bool) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else { return Ok(()) };
-        match connection.serve(&self.answers, &mut self.buffer, &mut self.known, readable, ended) {
+        let before = connection.next_due();
+        let fate =
+            connection.serve(&self.answers, &mut self.buffer, &mut self.known, self.planned.as_mut(), readable, ended);
+        if let Some(due) = connection.next_due().filter(|due| Some(*due) != before) {
+            self.timers.push(Reverse((due, index)));
+        }
+        match fate {
             Fate::Waits if connection.watched => {}
             Fate::Waits => {
                 self.poller.watch(&connection.socket, index as u64)?;
@@ -209,101 +284,3 @@ impl Responder {
         Ok(())
     }
 }
-
-struct Connection {
-    socket: OwnedFd,
-    watched: bool,
-    /// The beginning of a head whose end has not come yet.
-    part: Vec<u8>,
-    /// Answers to send after which the connection goes on.
-    owed: usize,
-    /// The request after which it does not.
-    last: Option<Ask>,
-    /// Bytes sent of the answer that is being sent.
-    at: usize,
-}
-
-impl Connection {
-    fn new(socket: OwnedFd) -> Connection {
-        Connection { socket, watched: false, part: Vec::new(), owed: 0, last: None, at: 0 }
-    }
-
-    /// Sends what is owed and receives what is there, in turns.
-    fn serve(
-        &mut self,
-        answers: &Answers,
-        buffer: &mut [u8],
-        known: &mut Known,
-        mut readable: bool,
-        ended: bool,
-    ) -> Fate {
-        for _ in 0..RECEIVES_MAX {
-            match self.send(answers) {
-                Err(_) => return Fate::Closes,
-                Ok(Sent::Blocked) => return Fate::Waits,
-                Ok(Sent::All) if self.last.is_some() => return Fate::Closes,
-                Ok(Sent::All) if !readable => return Fate::Waits,
-                Ok(Sent::All) => {}
-            }
-            match socket::recv(self.socket.as_raw_fd(), buffer, MsgFlags::empty()) {
-                Ok(0) => return Fate::Closes,
-                Ok(received) => {
-                    // A short receive has emptied the socket, unless its end is there as well.
-                    readable = received == buffer.len() || ended;
-                    if self.take(&buffer[..received], known).is_err() {
-                        return Fate::Closes;
-                    }
-                }
-                Err(Errno::EAGAIN) => readable = false,
-                Err(Errno::EINTR) => {}
-                Err(_) => return Fate::Closes,
-            }
-        }
-        Fate::GoesOn
-    }
-
-    fn send(&mut self, answers: &Answers) -> io::Result<Sent> {
-        if answers.keep.send(&self.socket, &mut self.owed, &mut self.at)? == Sent::Blocked {
-            return Ok(Sent::Blocked);
-        }
-        let last = match self.last {
-            Some(Ask::HeadOnly) => &answers.head_only,
-            Some(Ask::Close) => &answers.close,
-            Some(Ask::Keep) | None => return Ok(Sent::All),
-        };
-        last.send(&self.socket, &mut 1, &mut self.at)
-    }
-
-    /// Counts the requests whose heads end in these bytes.
-    fn take(&mut self, received: &[u8], known: &mut Known) -> Result<(), TooLong> {
-        if self.part.is_empty() {
-            let used = self.count(received, known);
-            self.part.extend_from_slice(&received[used..]);
-        } else {
-            let mut part = std::mem::take(&mut self.part);
-            part.extend_from_slice(received);
-            let used = self.count(&part, known);
-            part.drain(..used);
-            self.part = part;
-        }
-        if self.part.len() > HEAD_BYTES_MAX { Err(TooLong) } else { Ok(()) }
-    }
-
-    /// Returns how many bytes the whole heads have. What follows the last request is no longer of interest.
-    fn count(&mut self, bytes: &[u8], known: &mut Known) -> usize {
-        let mut at = 0;
-        while self.last.is_none()
-            && let Some((length, ask)) = known.first(&bytes[at..])
-        {
-            at += length;
-            match ask {
-                Ask::Keep => self.owed += 1,
-                Ask::Close | Ask::HeadOnly => self.last = Some(ask),
-            }
-        }
-        if self.last.is_some() { bytes.len() } else { at }
-    }
-}
-
-/// A head has more than [`HEAD_BYTES_MAX`] bytes.
-struct TooLong;

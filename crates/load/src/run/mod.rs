@@ -6,6 +6,8 @@
 //! with what a slow server leaves waiting.
 
 mod health;
+#[cfg(test)]
+mod simulation;
 mod slots;
 
 use std::cmp::Reverse;
@@ -17,7 +19,7 @@ use manifold_stats::Rng;
 
 use crate::alarm::Alarm;
 use crate::connection::{Connection, KnownHead, Reading};
-use crate::outcome::{Clock, Ended, Observer, Outcome, Unsent, nanoseconds};
+use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, nanoseconds};
 use crate::plan::{Picker, Plan, Tickets, Timeout};
 use crate::schedule::{Pace, Schedule, Think};
 use crate::wire::{Epoll, Wire};
@@ -144,10 +146,10 @@ struct Moments {
     last_event: u64,
 }
 
-struct Driver<'p, O, W> {
+struct Driver<'p, O, W, T> {
     plan: &'p Plan,
     tickets: &'p Tickets,
-    clock: Clock,
+    clock: T,
     observer: O,
     wire: W,
     slots: Vec<Slot>,
@@ -174,8 +176,8 @@ struct Driver<'p, O, W> {
     ended: Option<Ended>,
 }
 
-impl<'p, O: Observer, W: Wire<'p>> Driver<'p, O, W> {
-    fn new(plan: &'p Plan, tickets: &'p Tickets, share: Share, clock: Clock, wire: W, observer: O) -> Self {
+impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
+    fn new(plan: &'p Plan, tickets: &'p Tickets, share: Share, clock: T, wire: W, observer: O) -> Self {
         let reading = Reading { head_request: false, keep_alive: plan.keep_alive, end: plan.end };
         let places = plan.requests.len();
         let slot = |index: usize| Slot {
@@ -380,8 +382,9 @@ impl<'p, O: Observer, W: Wire<'p>> Driver<'p, O, W> {
             let Some(open) = &mut self.open else { return };
             let Some(due) = open.due.filter(|due| *due <= now) else { return };
             let Some(index) = open.free.pop_front() else { return };
-            if self.ended.is_some() {
-                return;
+            // Those of the window begin after it was opened, with tickets.
+            if self.ended.is_some() || self.warming && due >= self.moments.window {
+                return open.free.push_front(index);
             }
             if !self.take_ticket() {
                 self.open.as_mut().expect("it is an open loop").due = None;

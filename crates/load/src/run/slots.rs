@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{Driver, Phase};
 use crate::connection::{End, Progress};
-use crate::outcome::{Ended, Failure, Observer, Verdict, nanoseconds};
+use crate::outcome::{Ended, Failure, Observer, Time, Verdict, nanoseconds};
 use crate::plan::{Order, Timeout};
 use crate::wire::{Happening, Origin, Sent, Wire};
 
@@ -17,7 +17,7 @@ enum Came {
     Unasked,
 }
 
-impl<'p, O: Observer, W: Wire<'p>> Driver<'p, O, W> {
+impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
     /// Handles everything that has happened.
     pub(super) fn handle_all(&mut self) {
         while self.ended.is_none() {
