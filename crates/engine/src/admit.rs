@@ -23,6 +23,11 @@ pub fn check(request: &mut Request, site: &Site) -> Result<(), Status> {
         _ => {}
     }
     let target = request.head.target(&request.bytes);
+    if request.head.target_is_plain() {
+        request.path.clear();
+        request.path.extend_from_slice(target);
+        return if method == Method::Trace { check_trace(request, site) } else { Ok(()) };
+    }
     match decode_target(target, &site.paths, &mut request.path) {
         Ok(Target::Origin { query, authority }) => {
             request.query = query;

@@ -7,7 +7,8 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::Status;
-use crate::chars::{QDTEXT, TOKEN, is, is_value, value_length};
+use crate::chars::{QDTEXT, TOKEN, is, is_value};
+use crate::scan::value_end;
 
 /// Most bytes of chunk extensions in one body. They are read past, never used.
 pub const EXTENSION_BYTES_MAX: u32 = 16 * 1024;
@@ -123,7 +124,7 @@ impl BodyDecoder {
                     }
                 }
                 State::TrailerValue => {
-                    let end = at + value_length(&input[at..]);
+                    let end = value_end(input, at);
                     self.count_trailer_bytes(end - at)?;
                     at = end;
                     if end < input.len() {

@@ -1,4 +1,4 @@
-//! Which bytes may stand where (RFC 9110 section 5.6, RFC 3986), as one table, and quick scans over them.
+//! Which bytes may stand where (RFC 9110 section 5.6, RFC 3986), as one table.
 
 /// Byte of a token: method, field name, coding name.
 pub(crate) const TOKEN: u8 = 1;
@@ -45,57 +45,6 @@ pub(crate) const fn is_value(b: u8) -> bool {
 #[inline]
 pub(crate) const fn is_target(b: u8) -> bool {
     b > b' ' && b != 0x7f
-}
-
-/// How many bytes at the start of `bytes` are of `class`.
-#[inline]
-pub(crate) fn class_length(bytes: &[u8], class: u8) -> usize {
-    // Eight at a time only so that the compiler unrolls the loop: names are short, and each byte counts.
-    let mut rest = bytes;
-    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-        for (k, &b) in chunk.iter().enumerate() {
-            if !is(b, class) {
-                return bytes.len() - rest.len() + k;
-            }
-        }
-        rest = after;
-    }
-    bytes.len() - rest.len() + rest.iter().position(|&b| !is(b, class)).unwrap_or(rest.len())
-}
-
-/// How many bytes at the start of `bytes` may stand in a field value.
-#[inline]
-pub(crate) fn value_length(bytes: &[u8]) -> usize {
-    let mut length = 0;
-    loop {
-        length += length_above::<b' '>(&bytes[length..]);
-        match bytes.get(length) {
-            Some(b'\t') => length += 1,
-            _ => return length,
-        }
-    }
-}
-
-/// How many bytes at the start of `bytes` may stand in a request target.
-#[inline]
-pub(crate) fn target_length(bytes: &[u8]) -> usize {
-    length_above::<b'!'>(bytes)
-}
-
-/// How many bytes at the start of `bytes` are `FLOOR` or above and not DEL.
-#[inline]
-fn length_above<const FLOOR: u8>(bytes: &[u8]) -> usize {
-    let outside = |b: u8| b < FLOOR || b == 0x7f;
-    let mut rest = bytes;
-    // Sixteen at a time, in a form that compilers turn into vector instructions.
-    while let Some((chunk, after)) = rest.split_first_chunk::<16>() {
-        let found = u128::from_le_bytes(chunk.map(|b| if outside(b) { 0xff } else { 0 }));
-        if found != 0 {
-            return bytes.len() - rest.len() + (found.trailing_zeros() / 8) as usize;
-        }
-        rest = after;
-    }
-    bytes.len() - rest.len() + rest.iter().position(|&b| outside(b)).unwrap_or(rest.len())
 }
 
 /// `value` without spaces and tabs at its ends (optional white space, RFC 9110 section 5.6.3).
@@ -212,21 +161,6 @@ fn is_ip_literal(inside: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scans_stop_where_the_classes_say() {
-        for b in 0..=255u8 {
-            for lead in 0..20 {
-                let mut bytes = vec![b'a'; lead];
-                bytes.push(b);
-                bytes.extend_from_slice(b"bcdefghijklm");
-                let end = |inside: bool| if inside { bytes.len() } else { lead };
-                assert_eq!(value_length(&bytes), end(is_value(b)), "value {b:#x} after {lead}");
-                assert_eq!(target_length(&bytes), end(is_target(b)), "target {b:#x} after {lead}");
-                assert_eq!(class_length(&bytes, TOKEN), end(is(b, TOKEN)), "token {b:#x} after {lead}");
-            }
-        }
-    }
 
     #[test]
     fn tokens_are_rfc_9110s() {

@@ -3,7 +3,8 @@
 //! A request whose length could be understood in two ways is refused (RFC 9112 section 6.3): that is what request
 //! smuggling lives on.
 
-use crate::chars::{DecimalError, TOKEN, class_length, decimal, is_authority, is_name, trim_ows};
+use crate::chars::{DecimalError, decimal, is_authority, is_name, trim_ows};
+use crate::scan::token_end;
 use crate::{BodyLength, Conditions, HeadError, Version};
 
 /// The digest of one request head.
@@ -86,7 +87,13 @@ impl Digest {
     /// Forgets the head, but not what was learnt of hosts.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        *self = Digest { known_host: std::mem::take(&mut self.known_host), ..Digest::default() };
+        self.host = None;
+        self.content_length = None;
+        self.transfer_encoding = TransferEncoding::None;
+        self.connection_close = false;
+        self.connection_keep_alive = false;
+        self.expects_continue = false;
+        self.conditional = false;
     }
 
     /// Whether a field of this name can matter to the digest; a quick look that rules out nearly all others. `name`
@@ -220,7 +227,7 @@ impl Digest {
         }
         for element in value.split(|&b| b == b',') {
             let element = trim_ows(element);
-            let name = &element[..class_length(element, TOKEN)];
+            let name = &element[..token_end(element, 0)];
             let chunked = name.eq_ignore_ascii_case(b"chunked");
             self.transfer_encoding = match self.transfer_encoding {
                 TransferEncoding::Chunked | TransferEncoding::UnknownChunked => {

@@ -9,12 +9,13 @@
 //! depend on how the bytes arrived. Checks on a whole field are made at its line end, those on the whole head at the
 //! empty line.
 
-use crate::chars::{TOKEN, class_length, target_length, value_length};
 use crate::digest::Digest;
 use crate::limits::HEAD_MAX;
+use crate::scan::{is_plain_target, target_end, token_end, value_end};
 use crate::{BLANK_LINES_MAX, BodyLength, Conditions, HeadError, Limits, Method, Methods, Strictness, Version};
 
 mod unsafe_mode;
+mod usual;
 
 /// An index into the bytes of one request head. It holds offsets and no bytes, so a connection keeps one and parses
 /// every request with it: nothing is allocated once the list of fields has grown to what the clients send.
@@ -32,6 +33,7 @@ pub struct Head {
     target: u32,
     target_end: u32,
     line_end: u32,
+    plain_target: bool,
     method: Method,
     version: Version,
     fields: Vec<Field>,
@@ -49,7 +51,7 @@ enum Progress {
     Over,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     name: u32,
     name_end: u32,
@@ -72,6 +74,7 @@ impl Default for Head {
             target: 0,
             target_end: 0,
             line_end: 0,
+            plain_target: false,
             method: Method::Get,
             version: Version::Http10,
             fields: Vec::new(),
@@ -122,7 +125,7 @@ impl Head {
         }
     }
 
-    /// Forgets what was parsed, keeps the memory.
+    /// Forgets what was parsed, but keeps the memory, and what was learnt of hosts.
     pub fn clear(&mut self) {
         self.progress = Progress::RequestLine;
         self.at = 0;
@@ -132,6 +135,7 @@ impl Head {
         self.target = 0;
         self.target_end = 0;
         self.line_end = 0;
+        self.plain_target = false;
         self.method = Method::Get;
         self.version = Version::Http10;
         self.fields.clear();
@@ -152,6 +156,13 @@ impl Head {
     /// The request target as sent; see [`crate::decode_target`].
     pub fn target<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         slice(bytes, self.target, self.target_end)
+    }
+
+    /// Whether the target is a path that stands for itself: [`crate::decode_target`] would change nothing of it, and find no query
+    /// and no authority. Where this is false it may be so all the same.
+    #[inline]
+    pub fn target_is_plain(&self) -> bool {
+        self.plain_target
     }
 
     /// The whole request line without its line end, as logs show it (`%r`).
@@ -275,54 +286,65 @@ impl Head {
     /// Parses the request line at `self.at`. `None`: more bytes are needed.
     fn request_line_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<()>, HeadError> {
         let start = self.at;
-        let rest = &bytes[start..];
-        let line = Line::new(rest, limits.request_line, HeadError::RequestLineTooLong);
+        let Some(target_end) = usual::request_line(bytes, start, limits.request_line) else {
+            return self.unusual_request_line_at(bytes, limits);
+        };
+        let target = start + "GET ".len();
+        let end = target_end + " HTTP/1.1".len();
+        self.line_start = start as u32;
+        self.method_end = (start + "GET".len()) as u32;
+        self.target = target as u32;
+        self.target_end = target_end as u32;
+        self.line_end = end as u32;
+        self.plain_target = is_plain_target(bytes, target..target_end);
+        self.method = Method::Get;
+        self.version = Version::Http11;
+        self.at = end + "\r\n".len();
+        Ok(Some(()))
+    }
+
+    fn unusual_request_line_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<()>, HeadError> {
+        let start = self.at;
+        let line = Line::new(bytes, start, limits.request_line, HeadError::RequestLineTooLong);
 
         // Most requests are GETs, and four bytes are compared faster than they are looked up.
-        let is_get = line.window.starts_with(b"GET ");
-        let method_end = if is_get { 3 } else { class_length(line.window, TOKEN) };
+        let is_get = line.window[start..].starts_with(b"GET ");
+        let method_end = if is_get { start + 3 } else { token_end(line.window, start) };
         let Some(&after) = line.window.get(method_end) else { return line.short() };
-        if after != b' ' || method_end == 0 {
+        if after != b' ' || method_end == start {
             return Err(match after {
-                b'\r' | b'\n' if method_end > 0 => HeadError::TargetMissing,
+                b'\r' | b'\n' if method_end > start => HeadError::TargetMissing,
                 _ => HeadError::Method,
             });
         }
 
-        let target_start = method_end + 1;
-        let target_end = target_start + target_length(&line.window[target_start..]);
+        let target = method_end + 1;
+        let target_end = target_end(line.window, target);
         let Some(&after) = line.window.get(target_end) else { return line.short() };
-        let (version, end) = if after == b' ' && target_end > target_start {
-            let version_start = target_end + 1;
-            let Some(version) = version_at(&line.window[version_start..])? else { return line.short() };
-            (version, version_start + VERSION_LENGTH)
+        let (version, end) = if after == b' ' && target_end > target {
+            let Some(version) = version_at(&line.window[target_end + 1..])? else { return line.short() };
+            (version, target_end + 1 + VERSION_LENGTH)
         } else {
             // Only GET was there before HTTP/1.0.
             match after {
-                _ if target_end == target_start => return Err(HeadError::Target),
+                _ if target_end == target => return Err(HeadError::Target),
                 b'\r' if is_get && limits.protocol.allow_http09 => (Version::Http09, target_end),
                 b'\n' if is_get && limits.protocol.allow_http09 => return Err(HeadError::BareLf),
                 b'\r' | b'\n' => return Err(HeadError::SimpleRequest),
                 _ => return Err(HeadError::Target),
             }
         };
-
-        match line.window.get(end) {
-            None => return line.short(),
-            Some(b'\r') => {}
-            Some(b'\n') => return Err(HeadError::BareLf),
-            Some(_) => return Err(HeadError::VersionMalformed),
-        }
-        let Some(next) = line_end(rest, end)? else { return Ok(None) };
+        let Some(next) = line.next(end, HeadError::VersionMalformed)? else { return Ok(None) };
 
         self.line_start = start as u32;
-        self.method_end = (start + method_end) as u32;
-        self.target = (start + target_start) as u32;
-        self.target_end = (start + target_end) as u32;
-        self.line_end = (start + end) as u32;
-        self.method = if is_get { Method::Get } else { method_of(&rest[..method_end], limits)? };
+        self.method_end = method_end as u32;
+        self.target = target as u32;
+        self.target_end = target_end as u32;
+        self.line_end = end as u32;
+        self.plain_target = is_plain_target(bytes, target..target_end);
+        self.method = if is_get { Method::Get } else { method_of(&bytes[start..method_end], limits)? };
         self.version = version;
-        self.at = start + next;
+        self.at = next;
         Ok(Some(()))
     }
 
@@ -330,99 +352,113 @@ impl Head {
     /// needed.
     fn fields_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
         let fields_max = limits.fields_max();
+        let mut at = self.at;
         loop {
-            let rest = &bytes[self.at..];
-            match rest.first() {
-                None => return Ok(None),
-                Some(b'\r') => {
-                    let Some(end) = line_end(rest, 0)? else { return Ok(None) };
-                    self.digest.finish(self.version)?;
-                    return Ok(Some(self.at + end));
-                }
-                Some(b'\n') => return Err(HeadError::BareLf),
-                Some(b' ' | b'\t') => return Err(HeadError::ObsFold),
-                Some(_) if self.fields.len() >= fields_max => return Err(HeadError::TooManyFields),
-                Some(_) => {}
+            if bytes[at..].starts_with(b"\r\n") {
+                self.digest.finish(self.version)?;
+                return Ok(Some(at + 2));
             }
-            let Some(line) = field_line(rest, limits)? else { return Ok(None) };
-            let name = &rest[..line.name_end];
+            let (field, next) = match usual::field_line(bytes, at, limits.field_size) {
+                Some(line) if self.fields.len() < fields_max => line,
+                _ => match self.unusual_field_line(bytes, at, limits)? {
+                    Some(line) => line,
+                    None => return Ok(None),
+                },
+            };
+            let name = &bytes[at..field.name_end as usize];
             if Digest::may_concern(name) {
-                let value = &rest[line.value_start..line.value_end];
-                self.digest.field(self.version, name, value, self.fields.len() as u32)?;
+                let value = &bytes[field.value as usize..field.value_end as usize];
+                let index = self.fields.len() as u32;
+                self.digest.field(self.version, name, value, index)?;
             }
-            self.fields.push(Field {
-                name: self.at as u32,
-                name_end: (self.at + line.name_end) as u32,
-                value: (self.at + line.value_start) as u32,
-                value_end: (self.at + line.value_end) as u32,
-            });
-            self.at += line.next;
+            self.fields.push(field);
+            at = next;
+            self.at = at;
+        }
+    }
+
+    /// Parses the field line at `start`, and tells where the next line begins. `None`: more bytes are needed.
+    #[cold]
+    fn unusual_field_line(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        limits: &Limits,
+    ) -> Result<Option<(Field, usize)>, HeadError> {
+        match bytes.get(start) {
+            None => Ok(None),
+            // An empty line, of which the end is not there.
+            Some(b'\r') => line_end(bytes, start).map(|_| None),
+            Some(b'\n') => Err(HeadError::BareLf),
+            Some(b' ' | b'\t') => Err(HeadError::ObsFold),
+            Some(_) if self.fields.len() >= limits.fields_max() => Err(HeadError::TooManyFields),
+            Some(_) => field_line(bytes, start, limits),
         }
     }
 }
 
-/// The parts of a field line, counted from its start.
-struct FieldLine {
-    name_end: usize,
-    value_start: usize,
-    value_end: usize,
-    next: usize,
-}
-
-/// Parses the field line at the start of `rest`, whose first byte is there. `None`: more bytes are needed.
+/// Parses the field line at `start`, where there is a byte, and tells where the next line begins. `None`: more bytes are needed.
 #[inline]
-fn field_line(rest: &[u8], limits: &Limits) -> Result<Option<FieldLine>, HeadError> {
-    let line = Line::new(rest, limits.field_size, HeadError::FieldTooLong);
+fn field_line(bytes: &[u8], start: usize, limits: &Limits) -> Result<Option<(Field, usize)>, HeadError> {
+    let line = Line::new(bytes, start, limits.field_size, HeadError::FieldTooLong);
 
-    let name_end = class_length(line.window, TOKEN);
-    let Some(&after) = line.window.get(name_end) else { return line.short() };
-    if after != b':' || name_end == 0 {
-        return Err(match after {
-            b' ' | b'\t' => HeadError::SpaceBeforeColon,
-            _ => HeadError::FieldName,
-        });
-    }
-
-    let mut value_start = name_end + 1;
-    while let Some(b' ' | b'\t') = line.window.get(value_start) {
-        value_start += 1;
-    }
-    let end = value_start + value_length(&line.window[value_start..]);
-    match line.window.get(end) {
+    let name_end = token_end(line.window, start);
+    match line.window.get(name_end) {
         None => return line.short(),
-        Some(b'\r') => {}
-        Some(b'\n') => return Err(HeadError::BareLf),
-        Some(_) => return Err(HeadError::FieldValue),
+        Some(b':') if name_end > start => {}
+        Some(b' ' | b'\t') => return Err(HeadError::SpaceBeforeColon),
+        Some(_) => return Err(HeadError::FieldName),
     }
-    let Some(next) = line_end(rest, end)? else { return Ok(None) };
 
-    let mut value = &rest[value_start..end];
-    while let [shorter @ .., b' ' | b'\t'] = value {
-        value = shorter;
+    let mut value = name_end + 1;
+    while let Some(b' ' | b'\t') = line.window.get(value) {
+        value += 1;
     }
-    let value_end = value_start + value.len();
-    Ok(Some(FieldLine { name_end, value_start, value_end, next }))
+    let end = value_end(line.window, value);
+    let Some(next) = line.next(end, HeadError::FieldValue)? else { return Ok(None) };
+
+    let mut value_end = end;
+    while value_end > value && matches!(bytes[value_end - 1], b' ' | b'\t') {
+        value_end -= 1;
+    }
+    let [name, name_end, value, value_end] = [start, name_end, value, value_end].map(|at| at as u32);
+    Ok(Some((Field { name, name_end, value, value_end }, next)))
 }
 
-/// One line under its limit: `window` ends where the line must have ended at the latest.
+/// One line under its limit.
 struct Line<'a> {
+    bytes: &'a [u8],
+    /// Ends where the line must have ended at the latest.
     window: &'a [u8],
-    cut: bool,
+    /// Whether it ends there rather than where the bytes do.
+    full: bool,
     too_long: HeadError,
 }
 
 impl<'a> Line<'a> {
     #[inline]
-    fn new(rest: &'a [u8], limit: usize, too_long: HeadError) -> Line<'a> {
+    fn new(bytes: &'a [u8], start: usize, limit: usize, too_long: HeadError) -> Line<'a> {
         // The line may have `limit` bytes, and its CR one place after them.
-        let cut = rest.len() > limit;
-        Line { window: if cut { &rest[..=limit] } else { rest }, cut, too_long }
+        let window = bytes.get(..=start.saturating_add(limit));
+        Line { bytes, window: window.unwrap_or(bytes), full: window.is_some(), too_long }
+    }
+
+    /// Where the next line begins, if this one ends at `end`, where a byte stands that is not of it. With anything else there than
+    /// CRLF the line is `wrong`.
+    #[inline]
+    fn next(&self, end: usize, wrong: HeadError) -> Result<Option<usize>, HeadError> {
+        match self.window.get(end) {
+            Some(b'\r') => line_end(self.bytes, end),
+            Some(b'\n') => Err(HeadError::BareLf),
+            Some(_) => Err(wrong),
+            None => self.short(),
+        }
     }
 
     /// The window ended before the line did: what that means.
-    #[inline]
+    #[cold]
     fn short<T>(&self) -> Result<Option<T>, HeadError> {
-        if self.cut { Err(self.too_long) } else { Ok(None) }
+        if self.full { Err(self.too_long) } else { Ok(None) }
     }
 }
 

@@ -25,6 +25,7 @@ mod limits;
 mod method;
 mod range;
 mod response;
+mod scan;
 mod status;
 mod uri;
 mod version;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::Status;
 use crate::chars::{is_authority, is_target};
+use crate::scan::{is_plain_target, target_end};
 
 /// What a request target is, with the places of its parts in the target as sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,40 +88,11 @@ fn decode_unusual(target: &[u8], options: &PathOptions, path: &mut Vec<u8>) -> R
     Ok(Target::Origin { query: question_mark.map(|at| at + 1..target.len()), authority })
 }
 
-/// Whether a target is a path to which decoding changes nothing: no escape, no query, no byte that is out of place, and no
-/// segment that is empty or begins with a dot. Most are.
+/// Whether a target is a path to which decoding changes nothing. Most are.
 #[inline]
 fn stands_for_itself(target: &[u8]) -> bool {
-    let (mut odd, mut before) = (0, 0);
-    for &b in target {
-        let class = PATH_CLASS[b as usize];
-        odd |= class & ODD | class >> 1 & before & SLASH;
-        before = class;
-    }
-    target.first() == Some(&b'/') && odd == 0
+    target_end(target, 0) == target.len() && is_plain_target(target, 0..target.len())
 }
-
-const SLASH: u8 = 1;
-/// A byte that a segment may not begin with, to be plain: a dot or a slash. Twice [`SLASH`].
-const NO_START: u8 = SLASH << 1;
-/// A byte that means something, or may not be there.
-const ODD: u8 = 4;
-
-const PATH_CLASS: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        table[i] = match i as u8 {
-            b'/' => SLASH | NO_START,
-            b'.' => NO_START,
-            b'%' | b'?' | b'#' => ODD,
-            b if !is_target(b) => ODD,
-            _ => 0,
-        };
-        i += 1;
-    }
-    table
-};
 
 /// The place of the authority in `http://authority/path`.
 fn absolute_form(target: &[u8]) -> Result<Range<usize>, TargetError> {

@@ -5,8 +5,9 @@
 //! Strict mode.
 
 use super::{Field, Head, JOINED, Progress, VERSION_LENGTH, method_of, slice, version_at};
-use crate::chars::{target_length, trim_ows};
+use crate::chars::trim_ows;
 use crate::digest::Digest;
+use crate::scan::target_end;
 use crate::{HeadError, Limits, Version};
 
 impl Head {
@@ -48,14 +49,14 @@ impl Head {
     fn unsafe_request_line(&mut self, text: &[u8], limits: &Limits) -> Result<(), HeadError> {
         let spaces = |from: usize| text[from..].iter().take_while(|&&b| b == b' ').count();
 
-        let method_end = target_length(text);
+        let method_end = target_end(text, 0);
         match text.get(method_end) {
             None => return Err(HeadError::TargetMissing),
             Some(b' ') if method_end > 0 => {}
             Some(_) => return Err(HeadError::Method),
         }
         let target = method_end + spaces(method_end);
-        let target_end = target + target_length(&text[target..]);
+        let target_end = target_end(text, target);
         match text.get(target_end) {
             None if target_end == target => return Err(HeadError::TargetMissing),
             None | Some(b' ') if target_end > target => {}
@@ -87,7 +88,7 @@ impl Head {
         if self.fields.len() >= limits.fields_max() {
             return Err(HeadError::TooManyFields);
         }
-        let name_end = target_length(text);
+        let name_end = target_end(text, 0);
         let name_end = memchr::memchr(b':', &text[..name_end]).ok_or(match text.get(name_end) {
             Some(b' ' | b'\t') => HeadError::SpaceBeforeColon,
             _ => HeadError::FieldName,
