@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use manifold_http::Status;
 
-use crate::request::Request;
+use crate::request::{Found, Request};
 use crate::transaction::{LogTransaction, Transaction};
 
 /// The steps that lead to an answer, in order, under Apache's hook names. `LogTransaction` follows once the answer was sent.
@@ -42,6 +42,28 @@ pub enum Outcome {
     Later,
 }
 
+/// Which requests a hook is asked about. Most phases have nothing to do for most requests, and this tells so at a glance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// All of them.
+    Every,
+    /// Those for a directory ([`Found::Directory`]).
+    Directory,
+    /// Those for which a handler was named ([`Request::handler`]).
+    NamedHandler,
+}
+
+impl Concern {
+    #[inline]
+    fn is_with(self, request: &Request) -> bool {
+        match self {
+            Concern::Every => true,
+            Concern::Directory => matches!(request.found, Found::Directory),
+            Concern::NamedHandler => request.handler.is_some(),
+        }
+    }
+}
+
 /// A module's part in one phase. Hooks never wait for a client, and for a disk only where they may.
 pub trait Hook: Send + Sync {
     /// Looks at the request and changes it.
@@ -54,11 +76,18 @@ impl<F: Fn(&mut Request) -> Outcome + Send + Sync> Hook for F {
     }
 }
 
+/// A hook, and when it is asked.
+struct Asked {
+    phase: Phase,
+    concern: Concern,
+    hook: Box<dyn Hook>,
+}
+
 /// All hooks of a site.
 #[derive(Default)]
 pub struct Phases {
     /// In the order of their phases, and in each in the order in which they were added.
-    hooks: Vec<(Phase, Box<dyn Hook>)>,
+    hooks: Vec<Asked>,
     logs: Vec<Box<dyn LogTransaction>>,
     needs_head: bool,
 }
@@ -71,8 +100,13 @@ impl Phases {
 
     /// Appends a hook to a phase.
     pub fn add(&mut self, phase: Phase, hook: impl Hook + 'static) {
-        let place = self.hooks.partition_point(|(other, _)| *other <= phase);
-        self.hooks.insert(place, (phase, Box::new(hook)));
+        self.add_for(Concern::Every, phase, hook);
+    }
+
+    /// Appends a hook that is asked about some requests only.
+    pub fn add_for(&mut self, concern: Concern, phase: Phase, hook: impl Hook + 'static) {
+        let place = self.hooks.partition_point(|other| other.phase <= phase);
+        self.hooks.insert(place, Asked { phase, concern, hook: Box::new(hook) });
     }
 
     /// Appends a log.
@@ -95,7 +129,7 @@ impl Phases {
     /// # Errors
     /// As [`answer`](Self::answer).
     pub fn go_on(&self, from: Phase, request: &mut Request) -> Result<Status, Phase> {
-        let first = self.hooks.partition_point(|(phase, _)| *phase < from);
+        let first = self.hooks.partition_point(|asked| asked.phase < from);
         Self::run(&self.hooks[first..], request)
     }
 
@@ -130,11 +164,11 @@ impl Phases {
     }
 
     #[inline]
-    fn run(hooks: &[(Phase, Box<dyn Hook>)], request: &mut Request) -> Result<Status, Phase> {
+    fn run(hooks: &[Asked], request: &mut Request) -> Result<Status, Phase> {
         // The phase that a hook has ended: its other hooks are not asked.
         let mut ended = None;
-        for (phase, hook) in hooks {
-            if ended == Some(*phase) {
+        for Asked { phase, concern, hook } in hooks {
+            if ended == Some(*phase) || !concern.is_with(request) {
                 continue;
             }
             match hook.run(request) {

@@ -176,22 +176,29 @@ impl Request {
         self.head.target(&self.bytes).get(self.query.clone()?)
     }
 
-    /// Forgets the request, keeping the buffers.
+    /// Forgets the request, keeping the buffers, for one of `peer` whose bytes are there or expected in `turn`.
     pub fn reset(&mut self, peer: SocketAddr, turn: Turn) {
+        self.forget();
+        self.peer = peer;
+        self.turn = turn;
+    }
+
+    /// Forgets the request, and lets go of what it holds: an open file, a cached body.
+    fn forget(&mut self) {
         self.bytes.clear();
+        self.head.clear();
         self.refused = false;
         self.expectation.clear();
         self.authority = None;
         self.body.clear();
         self.body_received = 0;
-        self.peer = peer;
-        self.turn = turn;
         self.path.clear();
         self.query = None;
         self.filename.clear();
         self.found = Found::Nothing;
         self.content_type = None;
         self.handler = None;
+        self.later = None;
         self.response.status = Status::OK;
         self.response.fields.clear();
         self.response.head.clear();
@@ -255,7 +262,8 @@ impl Pooled {
     /// An empty request.
     pub fn take(peer: SocketAddr, turn: Turn) -> Pooled {
         let mut request = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Request::new(peer, turn)));
-        request.reset(peer, turn);
+        // It was forgotten when it came back.
+        (request.peer, request.turn) = (peer, turn);
         Pooled(Some(request))
     }
 }
@@ -277,9 +285,7 @@ impl DerefMut for Pooled {
 impl Drop for Pooled {
     fn drop(&mut self) {
         let Some(mut request) = self.0.take() else { return };
-        // What a pooled request would hold on to: an open file, a cached body.
-        request.found = Found::Nothing;
-        request.response.body = Body::Empty;
+        request.forget();
         if request.capacity() <= CAPACITY_MAX {
             // At the end of a thread its pool may be gone already; then the request is simply freed.
             let _pool_is_gone = POOL.try_with(|pool| {

@@ -1,7 +1,7 @@
 //! From an answer to bytes: the status line, the server's own fields, the module's fields, the connection's fields and
 //! the body, in Apache's order.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,7 +197,9 @@ fn html() -> Arc<str> {
 fn write_head(out: &mut Vec<u8>, request: &Request, length: u64, connection: &Connection, site: &Site) {
     let response = &request.response;
     write_opening(out, response.status, request.turn, site);
-    out.extend_from_slice(&response.fields);
+    if !response.fields.is_empty() {
+        out.extend_from_slice(&response.fields);
+    }
     match &response.body {
         // Most answers: rendered when the file was read.
         Body::Resource(resource)
@@ -276,37 +278,48 @@ fn write_connection(out: &mut Vec<u8>, connection: &Connection) {
     }
 }
 
-/// The status line, `Date` and `Server`: rendered once a second on each thread, for an answer with status 200.
+/// The status line, `Date` and `Server`.
+#[inline]
 fn write_opening(out: &mut Vec<u8>, status: Status, turn: Turn, site: &Site) {
-    const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
     thread_local! {
-        static OPENING: RefCell<Opening> = const { RefCell::new(Opening { second: u64::MAX, server: 0..0, bytes: Vec::new() }) };
+        static OPENING: Cell<Opening> = const { Cell::new(Opening { second: u64::MAX, bytes: [0; OPENING_LEN] }) };
     }
-    OPENING.with_borrow_mut(|opening| {
-        let second = turn.wall.as_secs();
-        if opening.second != second || opening.bytes[opening.server.clone()] != *site.server.as_bytes() {
-            opening.second = second;
-            let bytes = &mut opening.bytes;
-            bytes.clear();
-            for part in [OK, b"Date: ", &imf_fixdate(second), b"\r\nServer: ", site.server.as_bytes(), b"\r\n"] {
-                bytes.extend_from_slice(part);
-            }
-            let end = bytes.len() - b"\r\n".len();
-            opening.server = end - site.server.len()..end;
-        }
-        if status == Status::OK {
-            out.extend_from_slice(&opening.bytes);
-        } else {
-            write_status_line(out, status);
-            out.extend_from_slice(&opening.bytes[OK.len()..]);
-        }
-    });
+    let mut opening = OPENING.get();
+    let second = turn.wall.as_secs();
+    if opening.second != second {
+        opening = Opening::of(second);
+        OPENING.set(opening);
+    }
+    if status == Status::OK {
+        out.extend_from_slice(&opening.bytes);
+    } else {
+        write_status_line(out, status);
+        out.extend_from_slice(&opening.bytes[OK.len()..]);
+    }
+    out.extend_from_slice(site.server.as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
-/// What a thread's answers of one second begin with.
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
+const OPENING_LEN: usize = OK.len() + "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: ".len();
+
+/// What answers of one second with status 200 begin with; rendered once on each thread.
+#[derive(Clone, Copy)]
 struct Opening {
     second: u64,
-    /// Where the server's name stands in `bytes`.
-    server: Range<usize>,
-    bytes: Vec<u8>,
+    bytes: [u8; OPENING_LEN],
+}
+
+impl Opening {
+    #[cold]
+    fn of(second: u64) -> Opening {
+        let mut bytes = [0; OPENING_LEN];
+        let mut rest = &mut bytes[..];
+        for part in [OK, b"Date: ", &imf_fixdate(second), b"\r\nServer: "] {
+            let place;
+            (place, rest) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+        }
+        Opening { second, bytes }
+    }
 }

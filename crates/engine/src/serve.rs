@@ -53,19 +53,35 @@ const JOBS_MAX: usize = 16;
 /// # Errors
 /// The transport's error; the connection is to be closed without ceremony then.
 pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &dyn Host) -> io::Result<Next> {
-    let mut request = Pooled::take(conn.peer, host.turn());
+    let mut pooled = Pooled::take(conn.peer, host.turn());
+    let request: &mut Request = &mut pooled;
     let may_wait = host.may_wait();
     loop {
         host.reading(conn);
+        // When the thread has last waited for something.
+        let mut now = request.turn.now;
+        let head = match take_head(io, site, request) {
+            Some(head) => head,
+            None => {
+                let head = read_head(io, conn, site, host, request).await?;
+                now = host.turn().now;
+                head
+            }
+        };
         let mut checked = Ok(());
-        let refused = match read_head(io, conn, site, host, &mut request).await? {
+        let refused = match head {
             Head::Complete => {
-                host.began(&request);
-                checked = admit::check(&mut request, site);
+                host.began(request);
+                checked = admit::check(request, site);
                 match checked {
                     // Answered early: the body stays unread, and the connection ends.
                     Err(status) if respond::drops_connection(status) => Some(status),
-                    _ => read_body(io, site, host, &mut request).await?,
+                    _ if request.head.body() == BodyLength::None => None,
+                    _ => {
+                        let refused = read_body(io, site, host, request).await?;
+                        now = host.turn().now;
+                        refused
+                    }
                 }
             }
             Head::Refused(status) => Some(status),
@@ -74,37 +90,40 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         host.activity(Activity::Handling);
         let kept = match refused {
             Some(status) => {
-                respond::fill_in(&mut request, status, site);
+                respond::fill_in(request, status, site);
                 false
             }
             None => {
                 request.may_wait = may_wait;
-                if let Err(phase) = answer(site, checked, &mut request) {
-                    Box::pin(go_on(site, host, phase, &mut request)).await;
+                if let Err(phase) = answer(site, checked, request) {
+                    Box::pin(go_on(site, host, phase, request)).await;
+                    now = host.turn().now;
                 }
-                keep_alive(conn, site, host, &request) && !respond::drops_connection(request.response.status)
+                keep_alive(conn, site, host, request) && !respond::drops_connection(request.response.status)
             }
         };
-        let fields = connection_fields(conn, site, &request, kept);
-        let sent = respond::enqueue(io.outgoing(), &mut request, &fields, site);
+        let fields = connection_fields(conn, site, request, kept);
+        let sent = respond::enqueue(io.outgoing(), request, &fields, site);
         let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
-        let flushed = if pipelined { Ok(()) } else { send(io, site, host, &request).await };
+        let flushed = if pipelined { Ok(()) } else { send(io, now + site.timeout, host, request).await };
         // Where sending has failed the rest stays queued.
         let unsent = if flushed.is_err() { io.outgoing().len() } else { 0 };
         let sent = sent.without(unsent);
         conn.sent += sent.total;
-        host.served(sent.total, &request, conn);
-        host.activity(Activity::Logging);
-        let ending = match kept {
-            _ if flushed.is_err() => Ending::Aborted,
-            true => Ending::Kept,
-            false => Ending::Closed,
-        };
-        site.phases.log_transaction(&Transaction { request: &request, conn, sent, ending, host });
+        host.served(sent.total, request, conn);
+        if site.phases.has_logs() {
+            host.activity(Activity::Logging);
+            let ending = match kept {
+                _ if flushed.is_err() => Ending::Aborted,
+                true => Ending::Kept,
+                false => Ending::Closed,
+            };
+            site.phases.log_transaction(&Transaction { request, conn, sent, ending, host });
+        }
         flushed?;
         if !kept {
             conn.linger_briefly = refused == Some(Status::REQUEST_TIMEOUT);
-            return Ok(leave(&request, refused, io.received().is_empty()));
+            return Ok(leave(request, refused, io.received().is_empty()));
         }
         conn.kept_alive += 1;
         if io.received().is_empty() {
@@ -121,6 +140,35 @@ enum Head {
     EndOfFile,
 }
 
+/// Takes a head that has been received, or refuses it as soon as it is known to be bad. `None`: more of it has to come.
+#[inline]
+fn take_head(io: &mut dyn Transport, site: &Site, request: &mut Request) -> Option<Head> {
+    let received = io.received();
+    match request.head.parse_more(received, &site.limits) {
+        Ok(Some(length)) => {
+            request.bytes.extend_from_slice(&received[..length]);
+            io.consume(length);
+            Some(Head::Complete)
+        }
+        Ok(None) => None,
+        Err(error) => Some(refuse_head(received, request, error)),
+    }
+}
+
+#[cold]
+fn refuse_head(received: &[u8], request: &mut Request, error: HeadError) -> Head {
+    log::debug!(target: "core", "[client {}] AH00566: request failed: {error}", request.peer);
+    request.refuse(manifold_http::request_line_of(received));
+    if error == HeadError::Expectation {
+        let unmet = |(name, value): &(&[u8], &[u8])| {
+            name.eq_ignore_ascii_case(b"Expect") && !value.eq_ignore_ascii_case(b"100-continue")
+        };
+        let expectation = response_fields(received).find(unmet);
+        request.expectation.extend_from_slice(expectation.map_or(&[], |(_, value)| value));
+    }
+    Head::Refused(error.status())
+}
+
 /// Reads until a head is complete or known to be bad. A client that sends part of a head and then nothing, or too slowly
 /// (`RequestReadTimeout`), gets 408; one that sends nothing at all is left without a word, as are heads that end in the middle.
 async fn read_head(
@@ -130,44 +178,32 @@ async fn read_head(
     host: &dyn Host,
     request: &mut Request,
 ) -> io::Result<Head> {
-    request.head.clear();
-    let mut now = request.turn.now;
+    let start = request.turn.now;
+    let mut now = start;
     loop {
-        match request.head.parse_more(io.received(), &site.limits) {
-            Ok(Some(length)) => {
-                request.bytes.extend_from_slice(&io.received()[..length]);
-                io.consume(length);
-                request.turn = host.turn();
-                return Ok(Head::Complete);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                log::debug!(target: "core", "[client {}] AH00566: request failed: {error}", request.peer);
-                request.refuse(manifold_http::request_line_of(io.received()));
-                if error == HeadError::Expectation {
-                    let unmet = |(name, value): &(&[u8], &[u8])| {
-                        name.eq_ignore_ascii_case(b"Expect") && !value.eq_ignore_ascii_case(b"100-continue")
-                    };
-                    let expectation = response_fields(io.received()).find(unmet);
-                    request.expectation.extend_from_slice(expectation.map_or(&[], |(_, value)| value));
-                }
-                return Ok(Head::Refused(error.status()));
-            }
-        }
         if !io.outgoing().is_empty() {
             flush(io, site, host, request.peer).await?;
         }
         let arrived = io.received().len() as u64;
         let by = match arrived {
             0 => now + site.first_byte_timeout(),
-            _ => site.read_timeouts.header.next_byte_by(request.turn.now, arrived, now, site.timeout),
+            _ => site.read_timeouts.header.next_byte_by(start, arrived, now, site.timeout),
         };
         match io.fill(now, by).await {
             Ok(0) => return Ok(Head::EndOfFile),
             Ok(_) => {
-                now = host.turn().now;
+                let turn = host.turn();
+                now = turn.now;
                 // It may be another thread that goes on.
                 host.reading(conn);
+                match take_head(io, site, request) {
+                    Some(Head::Complete) => {
+                        request.turn = turn;
+                        return Ok(Head::Complete);
+                    }
+                    Some(refused) => return Ok(refused),
+                    None => {}
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut && arrived > 0 => {
                 if site.read_timeouts.header.is_on() {
@@ -194,11 +230,10 @@ async fn read_body(
     let comes_back = request.method() == Method::Trace;
     let limit = if comes_back { trace::BODY_MAX.min(site.limit_request_body) } else { site.limit_request_body };
     match length {
-        BodyLength::None => return Ok(None),
         BodyLength::Length(bytes) if bytes > limit => {
             return Ok(Some(Status::REQUEST_ENTITY_TOO_LARGE));
         }
-        BodyLength::Length(_) | BodyLength::Chunked => {}
+        BodyLength::None | BodyLength::Length(_) | BodyLength::Chunked => {}
     }
     if request.head.expects_continue() && io.received().is_empty() {
         io.outgoing().tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -311,9 +346,8 @@ fn leave(request: &Request, refused: Option<Status>, nothing_received: bool) -> 
 }
 
 /// Sends an answer. A thread that goes on with it after a wait tells whose it is.
-async fn send(io: &mut dyn Transport, site: &Site, host: &dyn Host, request: &Request) -> io::Result<()> {
+async fn send(io: &mut dyn Transport, by: Instant, host: &dyn Host, request: &Request) -> io::Result<()> {
     host.activity(Activity::Writing);
-    let by = deadline(site, host);
     let mut waited = false;
     poll_fn(|cx| {
         if waited {
@@ -334,7 +368,7 @@ fn too_slow(request: &Request, stage: &str) {
 }
 
 async fn flush(io: &mut dyn Transport, site: &Site, host: &dyn Host, peer: SocketAddr) -> io::Result<()> {
-    let flushed = io.flush(deadline(site, host)).await;
+    let flushed = io.flush(host.turn().now + site.timeout).await;
     flushed.inspect_err(|error| cut_short(peer, error))
 }
 
@@ -344,8 +378,4 @@ fn cut_short(peer: SocketAddr, error: &io::Error) {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         log::error!(target: "core", "[client {peer}] {error}: its connection is closed within the answer");
     }
-}
-
-fn deadline(site: &Site, host: &dyn Host) -> Instant {
-    host.turn().now + site.timeout
 }

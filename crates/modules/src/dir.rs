@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::phases::{Concern, Outcome, Phase, Phases};
 use manifold_engine::request::{Found, Request};
 use manifold_engine::site::ServerName;
 use manifold_http::{Method, Status};
@@ -27,11 +27,12 @@ pub struct Directories {
 
 /// Adds the module's hooks.
 pub fn register(phases: &mut Phases, directories: Directories) {
-    phases.add(Phase::Fixups, move |request: &mut Request| fixup_dir(&directories, request));
+    let fixup = move |request: &mut Request| fixup_dir(&directories, request);
+    phases.add_for(Concern::Directory, Phase::Fixups, fixup);
 }
 
 fn fixup_dir(Directories { index, server, files, locations }: &Directories, request: &mut Request) -> Outcome {
-    if !matches!(request.found, Found::Directory) || request.handler.is_some() {
+    if request.handler.is_some() {
         return Outcome::Declined;
     }
     if !request.path.ends_with(b"/") {

@@ -12,7 +12,7 @@ mod number;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::phases::{Concern, Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Request};
 use manifold_engine::status::{Snapshot, StatusHandle};
 use manifold_http::{Method, Status, write_field};
@@ -25,7 +25,7 @@ const REFRESH_SECONDS: u32 = 10;
 /// Adds the module's handler.
 pub fn register(phases: &mut Phases, source: &Arc<StatusHandle>) {
     let source = Arc::clone(source);
-    phases.add(Phase::Handler, move |request: &mut Request| handle(&source, request));
+    phases.add_for(Concern::NamedHandler, Phase::Handler, move |request: &mut Request| handle(&source, request));
 }
 
 fn handle(source: &StatusHandle, request: &mut Request) -> Outcome {
