@@ -175,17 +175,26 @@ fn a_server_is_started_and_stopped_by_verbs() {
 
 #[test]
 fn one_process_serves_for_debugging() {
-    let written = Written::new(GOOD);
-    let port = written.port;
-    let mut server = Server::run(written.dir, port, |dir| {
-        let mut command = binary::command(["httpd", "-X", "-f"]);
-        command.arg(dir.path("httpd.conf"));
-        command
-    })
-    .unwrap();
-    assert_eq!(Client::connect(port).unwrap().get("/page.html").unwrap().status, 200);
-    assert_eq!(server.children().unwrap(), [], "-X is one process");
-    server.stop().unwrap();
+    let percore = "DocumentRoot htdocs\nLoadModule mpm_percore_module modules/mod_mpm_percore.so";
+    for directives in [GOOD, percore, percore, percore] {
+        let written = Written::new(directives);
+        let port = written.port;
+        let mut server = Server::run(written.dir, port, |dir| {
+            let mut command = binary::command(["httpd", "-X", "-f"]);
+            command.arg(dir.path("httpd.conf"));
+            command
+        })
+        .unwrap();
+        // A ring ends later than its process where it has much to do.
+        let mut clients: Vec<_> = (0..50).map(|_| Client::connect(port).unwrap()).collect();
+        let concurrent = if directives == GOOD { 1 } else { clients.len() };
+        for client in &mut clients[..concurrent] {
+            assert_eq!(client.get("/page.html").unwrap().status, 200);
+        }
+        assert_eq!(server.children().unwrap(), [], "-X is one process");
+        server.stop().unwrap();
+        TcpListener::bind(("127.0.0.1", port)).expect("the port is free as soon as the server has ended");
+    }
 }
 
 #[test]

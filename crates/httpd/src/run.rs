@@ -231,7 +231,7 @@ fn start(
     let ended = if args.one_process {
         in_effect.log();
         // The only process has no parent that takes signals.
-        leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path).and_then(|()| server.run_single())
+        leave_on(&[Signal::SIGTERM, Signal::SIGINT], &path, server.own_sockets()).and_then(|()| server.run_single())
     } else {
         let (args, words, predecessor) = (args.clone(), words.to_vec(), inheritance.ready);
         let manager = ServiceManager::from_environment();

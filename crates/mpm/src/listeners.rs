@@ -162,6 +162,11 @@ impl Listeners {
         }
     }
 
+    /// The sockets that are the server's alone.
+    pub fn own(&self) -> impl Iterator<Item = &TcpListener> {
+        self.places.iter().filter(|place| place.owner != Owner::ServiceManager).flat_map(|place| &place.sockets)
+    }
+
     /// Refuses connections from now on at every address that `next` has not, whoever else holds the socket. Merely closed
     /// here, a socket would go on to collect connections that nobody accepts, until the last child that inherited it ends.
     pub fn shut_down_except(&self, next: &Listeners) {

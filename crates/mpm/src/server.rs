@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -114,6 +115,11 @@ impl Server {
     /// The addresses the server listens on, with the ports the kernel chose for port 0.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.addresses()
+    }
+
+    /// The sockets it listens on that nobody else listens on when it has ended.
+    pub fn own_sockets(&self) -> Vec<RawFd> {
+        self.listeners.own().map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Runs the server until it is told to stop. The calling process must have one thread.

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -137,27 +137,38 @@ pub fn end_by(signal: Signal) -> ! {
     crate::process::exit_now(0)
 }
 
-static LAST_FILE: OnceLock<CString> = OnceLock::new();
+/// What [`leave`] does away with.
+struct Last {
+    file: CString,
+    listeners: Vec<RawFd>,
+}
+
+static LAST: OnceLock<Last> = OnceLock::new();
 
 extern "C" fn leave(_: i32) {
-    if let Some(path) = LAST_FILE.get() {
+    if let Some(last) = LAST.get() {
+        for listener in &last.listeners {
+            // SAFETY: shutdown(2) is async-signal-safe, and takes any number for a descriptor.
+            unsafe { libc::shutdown(*listener, libc::SHUT_RDWR) };
+        }
         // SAFETY: unlink(2) is async-signal-safe, and the path is never freed.
-        unsafe { libc::unlink(path.as_ptr()) };
+        unsafe { libc::unlink(last.file.as_ptr()) };
     }
     crate::process::exit_now(0)
 }
 
-/// From now on each of `signals` ends the process at once with status 0, and removes the file `remove` (a `PidFile`). For a
-/// process that serves alone and has no parent of its own kind to take signals.
+/// From now on each of `signals` ends the process at once with status 0, removes the file `remove` (a `PidFile`) and shuts
+/// `listeners`, which stay open until then: a ring holds its sockets a while longer than its process lives, and nobody else
+/// could listen there meanwhile. For a process that serves alone and has no parent of its own kind to take signals.
 ///
 /// # Errors
 /// The error of sigaction(2), or `InvalidInput` when the path holds a zero byte.
-pub fn leave_on(signals: &[Signal], remove: &Path) -> io::Result<()> {
-    let path = CString::new(remove.as_os_str().as_bytes())?;
-    LAST_FILE.get_or_init(|| path);
+pub fn leave_on(signals: &[Signal], remove: &Path, listeners: Vec<RawFd>) -> io::Result<()> {
+    let file = CString::new(remove.as_os_str().as_bytes())?;
+    LAST.get_or_init(|| Last { file, listeners });
     let action = SigAction::new(SigHandler::Handler(leave), SaFlags::empty(), SigSet::empty());
     for signal in signals {
-        // SAFETY: the handler only loads an atomic and calls unlink(2) and _exit(2), which are async-signal-safe.
+        // SAFETY: the handler only loads an atomic and calls shutdown(2), unlink(2) and _exit(2), which are async-signal-safe.
         unsafe { sigaction(*signal, &action) }?;
     }
     Ok(())
