@@ -244,8 +244,7 @@ impl Connection {
 
     /// Bytes after the end of an answer nobody asked for make the connection useless.
     fn complete(&mut self, exact: bool) -> Progress {
-        self.exchange.kept &= exact;
-        Progress::Complete { reusable: self.exchange.kept }
+        Progress::Complete { reusable: self.exchange.kept && exact }
     }
 }
 

@@ -67,6 +67,31 @@ pub const DIFFERENCES: &[Difference] = &[
         &["Failed requests:        6"],
         &["Failed requests:        3"],
     ),
+    row("runs that are given up", "-n 5 URL/reset-third", &[], &["Complete requests:      2"]),
+    row(
+        "runs that are given up",
+        "-n 5 -k -w URL/reset-third",
+        &[],
+        &["Complete requests:</th><td colspan=2 bgcolor=white>2<"],
+    ),
+    row(
+        "runs that are given up",
+        "-n 5 -s 1 -e DIRout.csv URL/never-third",
+        &[],
+        &["Complete requests:      2", "Percentage served"],
+    ),
+    row(
+        "bytes beyond the end",
+        "-n 3 -k URL/long-kept",
+        &["Document Length:        11 bytes"],
+        &["Document Length:        5 bytes"],
+    ),
+    row(
+        "kept connections that end",
+        "-n 3 -k URL/kept-then-closed",
+        &["Failed requests:        1"],
+        &["Failed requests:        0"],
+    ),
     row(
         "kept connections that end",
         "-n 5 -k URL/close-third",

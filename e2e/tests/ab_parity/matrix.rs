@@ -171,8 +171,6 @@ pub const ODD: &[&str] = &[
     "-n 7 -w -l URL/vary",
     "-n 7 URL/vary-nolength",
     "-n 3 URL/reset",
-    "-n 5 URL/reset-third",
-    "-n 5 -k URL/reset-third",
     "-n 3 URL/reset-midway",
     "-n 5 URL/close-third",
     "-n 3 URL/lf",

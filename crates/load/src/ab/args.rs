@@ -64,6 +64,8 @@ pub struct Options {
     pub csv: Option<OsString>,
     /// `-w`, `-x`, `-y`, `-z`: attributes of table, tr, td.
     pub html: Option<[String; 3]>,
+    /// `--threads`.
+    pub threads: Option<u32>,
     /// `-X`: a proxy's host, and the port as it is shown.
     pub proxy: Option<(String, i64)>,
     /// The URL as written.
@@ -164,6 +166,7 @@ impl Draft {
             gnuplot: None,
             csv: None,
             html: None,
+            threads: None,
             proxy: None,
             written: String::new(),
             url: Url { tls: false, host: String::new(), port: 80, path: String::new(), host_field: String::new() },
@@ -277,6 +280,13 @@ impl Options {
     /// After how many completed requests progress is shown; `None`: not at all.
     pub fn heartbeat(&self) -> Option<u64> {
         (self.progress && self.requests > 150).then(|| (self.requests / 10).max(100))
+    }
+
+    /// How many threads share the connections: as many as the machine has processors, if nothing else is wanted.
+    pub fn threads(&self) -> u32 {
+        let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
+        let connections = u32::try_from(self.concurrency).unwrap_or(u32::MAX);
+        self.threads.unwrap_or_else(processors).min(connections).max(1)
     }
 
     /// Host and port to connect to.

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use manifold_http::{ResponseHead, find_field};
 use nix::errno::Errno;
 
+use super::common::{Common, Fatal};
 use super::distribution::Distribution;
+use super::spool::{Feeder, Sample};
 use crate::connection::Exchange;
 use crate::outcome::{Failure, Observer, Verdict};
 
-/// After this many connections that could not be made the run is given up.
-const CONNECT_FAILURES_MAX: u64 = 10;
 /// Bytes of an answer shown with `-v 2`.
 const SHOWN_BYTES_MAX: usize = 2047;
 
@@ -26,15 +26,28 @@ pub struct Rules {
     pub verbosity: i64,
     /// Show progress after each so many requests.
     pub heartbeat: Option<u64>,
-    /// Keep every request's times (`-g`).
-    pub keep_samples: bool,
 }
 
-/// Counts and times of a run.
+/// One thread's counts and times.
 #[derive(Debug)]
-pub struct Collector {
+pub struct Collector<'c> {
     /// The counts.
     pub counts: Counts,
+    /// The times.
+    pub times: Times,
+    /// When the measured window began, nanoseconds since the beginning of the run.
+    pub window: u64,
+    /// Requests of the warm-up count nowhere.
+    warming: bool,
+    /// Takes every request, where they are kept.
+    feeder: Option<Feeder>,
+    common: &'c Common,
+    rules: Rules,
+}
+
+/// The times of a request, each over all requests.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
     /// Connecting, microseconds.
     pub connect: Distribution,
     /// From the connection to the end of the answer.
@@ -43,15 +56,23 @@ pub struct Collector {
     pub waiting: Distribution,
     /// All of it.
     pub total: Distribution,
-    /// Every request, where they are kept.
-    pub samples: Vec<Sample>,
-    /// Product name in the first answer's Server field.
-    pub server: String,
-    /// Body length of the first answer.
-    pub length: Option<u64>,
-    /// What ended the run early.
-    pub fatal: Option<Fatal>,
-    rules: Rules,
+}
+
+impl Times {
+    fn record(&mut self, sample: Sample) {
+        self.connect.record(sample.connect);
+        self.processing.record(sample.total - sample.connect);
+        self.waiting.record(sample.waiting);
+        self.total.record(sample.total);
+    }
+
+    /// Adds all of another.
+    pub fn merge(&mut self, other: &Times) {
+        self.connect.merge(&other.connect);
+        self.processing.merge(&other.processing);
+        self.waiting.merge(&other.waiting);
+        self.total.merge(&other.total);
+    }
 }
 
 /// What ab counts.
@@ -83,45 +104,42 @@ pub struct Counts {
     pub sent: u64,
 }
 
-/// One request's times in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// Since the beginning of the run.
-    pub started: u64,
-    /// Connecting.
-    pub connect: u64,
-    /// Until the end of the answer, connecting included.
-    pub total: u64,
-    /// From the end of the request to the first byte of the answer.
-    pub waiting: u64,
+impl Counts {
+    /// Adds all of another.
+    pub fn merge(&mut self, other: &Counts) {
+        let Counts {
+            done,
+            failed,
+            connect,
+            receive,
+            length,
+            exceptions,
+            write,
+            non_2xx,
+            kept_alive,
+            received,
+            body,
+            sent,
+        } = other;
+        self.done += done;
+        self.failed += failed;
+        self.connect += connect;
+        self.receive += receive;
+        self.length += length;
+        self.exceptions += exceptions;
+        self.write += write;
+        self.non_2xx += non_2xx;
+        self.kept_alive += kept_alive;
+        self.received += received;
+        self.body += body;
+        self.sent += sent;
+    }
 }
 
-/// An error that ends the run, with the call ab names for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fatal {
-    /// The call.
-    pub call: &'static str,
-    /// The error.
-    pub error: Errno,
-    /// It was one of too many, each of which would have been tolerated.
-    pub after_many: bool,
-}
-
-impl Collector {
+impl<'c> Collector<'c> {
     /// Nothing collected yet.
-    pub fn new(rules: Rules) -> Collector {
-        Collector {
-            counts: Counts::default(),
-            connect: Distribution::default(),
-            processing: Distribution::default(),
-            waiting: Distribution::default(),
-            total: Distribution::default(),
-            samples: Vec::new(),
-            server: String::new(),
-            length: None,
-            fatal: None,
-            rules,
-        }
+    pub fn new(rules: Rules, common: &'c Common, warming: bool, feeder: Option<Feeder>) -> Collector<'c> {
+        Collector { counts: Counts::default(), times: Times::default(), window: 0, warming, feeder, common, rules }
     }
 
     fn over(&mut self, exchange: &Exchange) {
@@ -131,21 +149,22 @@ impl Collector {
         counts.body += exchange.body;
         counts.sent += exchange.sent;
         let microseconds = |from: u64, to: u64| to.saturating_sub(from) / 1000;
+        let total = microseconds(exchange.intended, exchange.finished);
         let sample = Sample {
-            started: exchange.started / 1000,
-            connect: microseconds(exchange.started, exchange.connected),
-            total: microseconds(exchange.started, exchange.finished),
+            started: exchange.intended / 1000,
+            connect: microseconds(exchange.started, exchange.connected).min(total),
+            total,
             waiting: if exchange.first_byte == 0 { 0 } else { microseconds(exchange.wrote, exchange.first_byte) },
         };
-        self.connect.record(sample.connect);
-        self.processing.record(sample.total - sample.connect);
-        self.waiting.record(sample.waiting);
-        self.total.record(sample.total);
-        if self.rules.keep_samples {
-            self.samples.push(sample);
+        self.times.record(sample);
+        if self.warming {
+            return;
         }
-        if self.rules.heartbeat.is_some_and(|every| self.counts.done.is_multiple_of(every)) {
-            super::tell(&format!("Completed {} requests\n", self.counts.done));
+        if let Some(feeder) = &mut self.feeder {
+            feeder.push(sample);
+        }
+        if let Some(every) = self.rules.heartbeat {
+            self.common.completed(every);
         }
     }
 
@@ -158,7 +177,7 @@ impl Collector {
     }
 
     fn end(&mut self, call: &'static str, error: Errno, after_many: bool) -> Verdict {
-        self.fatal = Some(Fatal { call, error, after_many });
+        self.common.give_up(Fatal { call, error, after_many });
         Verdict::Abort
     }
 
@@ -172,7 +191,7 @@ impl Collector {
             _ => {
                 self.counts.connect += 1;
                 self.counts.failed += 1;
-                if self.counts.failed > CONNECT_FAILURES_MAX {
+                if self.common.connect_failed_too_often() {
                     return self.end("apr_socket_connect()", error, true);
                 }
                 Verdict::Retry
@@ -191,7 +210,7 @@ impl Collector {
     }
 }
 
-impl Observer for Collector {
+impl Observer for Collector<'_> {
     const TIMES_WRITING: bool = true;
 
     fn head(&mut self, received: &[u8], head: &ResponseHead) {
@@ -199,10 +218,11 @@ impl Observer for Collector {
         if (100..200).contains(&head.status) && head.status != 101 {
             return;
         }
-        if self.length.is_none() {
+        self.common.answered();
+        if self.common.length().is_none() {
             let product = find_field(received, "Server").unwrap_or_default();
             let product = product.split(|byte| *byte <= b' ').next().unwrap_or_default();
-            self.server = String::from_utf8_lossy(product).into_owned();
+            self.common.introduce(String::from_utf8_lossy(product).into_owned());
         }
         let success = (200..300).contains(&head.status);
         self.counts.non_2xx += u64::from(!success);
@@ -220,8 +240,15 @@ impl Observer for Collector {
         }
     }
 
+    fn window_opens(&mut self, now: u64) {
+        self.counts = Counts::default();
+        self.times = Times::default();
+        self.window = now;
+        self.warming = false;
+    }
+
     fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()> {
-        let expected = *self.length.get_or_insert(exchange.body);
+        let expected = self.common.expect(exchange.body);
         if exchange.body != expected && !self.rules.variable_length {
             self.counts.length += 1;
             self.counts.failed += 1;
@@ -244,7 +271,7 @@ impl Observer for Collector {
             // The server was within its rights to close an idle connection.
             Failure::ClosedReused => Verdict::Retry,
             Failure::Truncated | Failure::NoAnswer => {
-                self.length.get_or_insert(exchange.body);
+                self.common.expect(exchange.body);
                 self.failed_once(exchange, |counts| &mut counts.length)
             }
             Failure::Malformed | Failure::Timeout => self.failed_once(exchange, |counts| &mut counts.exceptions),
@@ -256,16 +283,12 @@ impl Observer for Collector {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules {
-        tolerate_receive_errors: false,
-        variable_length: false,
-        verbosity: 0,
-        heartbeat: None,
-        keep_samples: true,
-    };
+    const RULES: Rules =
+        Rules { tolerate_receive_errors: false, variable_length: false, verbosity: 0, heartbeat: None };
 
     fn exchange(body: u64) -> Exchange {
         Exchange {
+            intended: 1_000_000,
             started: 1_000_000,
             connected: 1_400_999,
             wrote: 1_500_000,
@@ -281,31 +304,52 @@ mod tests {
 
     #[test]
     fn times_are_taken_between_the_points_ab_names() {
-        let mut collector = Collector::new(RULES);
+        let common = Common::new().unwrap();
+        let (maker, batches) = super::super::spool::channel();
+        let mut collector = Collector::new(RULES, &common, false, Some(maker.feeder()));
         assert!(collector.completed(&exchange(44)).is_continue());
-        assert_eq!(collector.samples, [Sample { started: 1000, connect: 400, total: 3000, waiting: 2000 }]);
-        assert_eq!(collector.processing.sorted().at(0), 2600);
+        assert_eq!(collector.times.processing.sorted().at(0), 2600);
+        // Of a schedule, from when it was due.
+        let late = Exchange { intended: 500_000, ..exchange(44) };
+        assert!(collector.completed(&late).is_continue());
+        assert_eq!(collector.times.total.sorted().max(), 3500);
+        drop(collector);
+        let expected = Sample { started: 1000, connect: 400, total: 3000, waiting: 2000 };
+        assert_eq!(batches.recv().unwrap(), [expected, Sample { started: 500, total: 3500, ..expected }]);
+    }
+
+    #[test]
+    fn what_came_before_the_window_counts_nowhere() {
+        let common = Common::new().unwrap();
+        let mut collector = Collector::new(Rules { heartbeat: Some(100), ..RULES }, &common, true, None);
+        assert!(collector.completed(&exchange(44)).is_continue());
+        collector.window_opens(7);
+        assert_eq!((collector.counts, collector.window), (Counts::default(), 7));
+        assert!(collector.completed(&exchange(44)).is_continue());
+        assert_eq!((collector.counts.done, collector.times.total.sorted().count), (1, 1));
     }
 
     #[test]
     fn the_first_answers_length_is_the_measure_unless_lengths_may_vary() {
         for (variable_length, failed) in [(false, 2), (true, 0)] {
-            let mut collector = Collector::new(Rules { variable_length, ..RULES });
+            let common = Common::new().unwrap();
+            let mut collector = Collector::new(Rules { variable_length, ..RULES }, &common, false, None);
             for body in [44, 45, 44, 43] {
                 assert!(collector.completed(&exchange(body)).is_continue());
             }
             assert_eq!((collector.counts.failed, collector.counts.length, collector.counts.done), (failed, failed, 4));
-            assert_eq!(collector.length, Some(44));
+            assert_eq!(common.length(), Some(44));
         }
     }
 
     #[test]
     fn failures_end_the_run_or_count_as_ab_has_it() {
         let check = |tolerate_receive_errors, failure, verdict, failed, fatal: Option<(&'static str, i32)>| {
-            let mut collector = Collector::new(Rules { tolerate_receive_errors, ..RULES });
+            let common = Common::new().unwrap();
+            let mut collector = Collector::new(Rules { tolerate_receive_errors, ..RULES }, &common, false, None);
             assert_eq!(collector.failed(failure, &exchange(0)), verdict, "{failure:?}");
             assert_eq!(collector.counts.failed, failed, "{failure:?}");
-            assert_eq!(collector.fatal.map(|fatal| (fatal.call, fatal.error as i32)), fatal, "{failure:?}");
+            assert_eq!(common.fatal().map(|fatal| (fatal.call, fatal.error as i32)), fatal, "{failure:?}");
         };
         check(false, Failure::Connect(Errno::ECONNREFUSED), Verdict::Abort, 0, Some(("apr_socket_recv", 111)));
         check(true, Failure::Connect(Errno::ECONNREFUSED), Verdict::Count, 1, None);
@@ -319,12 +363,14 @@ mod tests {
 
     #[test]
     fn ten_connections_that_cannot_be_made_are_tolerated() {
-        let mut collector = Collector::new(RULES);
+        let common = Common::new().unwrap();
+        // Of several threads together.
+        let mut collectors = [(); 2].map(|()| Collector::new(RULES, &common, false, None));
         let failure = Failure::Connect(Errno::EADDRNOTAVAIL);
-        for _ in 0..CONNECT_FAILURES_MAX {
-            assert_eq!(collector.failed(failure, &exchange(0)), Verdict::Retry);
+        for round in 0..10 {
+            assert_eq!(collectors[round % 2].failed(failure, &exchange(0)), Verdict::Retry);
         }
-        assert_eq!(collector.failed(failure, &exchange(0)), Verdict::Abort);
-        assert!(collector.fatal.is_some_and(|fatal| fatal.after_many));
+        assert_eq!(collectors[0].failed(failure, &exchange(0)), Verdict::Abort);
+        assert!(common.fatal().is_some_and(|fatal| fatal.after_many));
     }
 }

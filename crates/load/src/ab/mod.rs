@@ -6,33 +6,30 @@
 mod address;
 mod args;
 mod collect;
+mod common;
+mod crew;
 mod distribution;
 mod files;
 mod html;
 mod report;
 mod request;
+mod spool;
 mod usage;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime};
 
 use jiff::tz::TimeZone;
-use manifold_sys::signal::{Signal, Signals};
 use nix::errno::Errno;
 
-use crate::outcome::{Clock, Ended, Outcome};
-use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
-use crate::run::drive;
 use address::Unreachable;
 use args::{Exit, Options};
-use collect::{Collector, Rules};
+use crew::{Run, Why};
 use report::{Figures, Shown};
-use request::Method;
 
 /// Exit status of wrong usage.
 const USAGE_STATUS: u8 = 22;
@@ -40,8 +37,6 @@ const USAGE_STATUS: u8 = 22;
 const SILENCE: (u8, u32) = (119, 70_007);
 /// Requests waiting for less than this at the end are not worth a warning, microseconds.
 const STALLED_US: u64 = 1_000_000;
-/// Descriptors needed besides the connections.
-const DESCRIPTORS_BESIDES: u64 = 64;
 
 /// Runs `ab` with `args`, the program's name not among them.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -90,15 +85,7 @@ fn run(options: &Options) -> io::Result<u8> {
         tell("apr_pollset_poll: Invalid argument (22)\n");
         return Ok(Errno::EINVAL as u8);
     }
-    let plan = plan(options, head, addresses, local);
-    // Without the descriptors the run ends with ab's own message about sockets.
-    let _told_by_the_run = raise_descriptor_limit(options.concurrency + DESCRIPTORS_BESIDES);
-    let interrupt = Signals::collect(&[Signal::SIGINT])?;
-    let tickets = Tickets::new(plan.stop.requests);
-    let collector = Collector::new(rules(options));
-    let (began, clock) = (SystemTime::now(), Clock::since(Instant::now()));
-    let outcome = drive(&plan, &tickets, plan.connections, clock, Some(interrupt.as_fd()), collector);
-    finish(options, outcome, began)
+    finish(options, crew::run(options, head, &addresses, local)?)
 }
 
 /// Up to the moment the first connection is opened.
@@ -137,84 +124,72 @@ fn whereabouts(options: &Options) -> Result<(Vec<SocketAddr>, Option<IpAddr>), U
     Ok((addresses, local))
 }
 
-fn plan(options: &Options, head: String, addresses: Vec<SocketAddr>, local: Option<IpAddr>) -> Plan {
-    let mut request = head.into_bytes();
-    request.extend_from_slice(options.request.body.as_deref().unwrap_or_default());
-    let mut plan = Plan {
-        local: local.into_iter().collect(),
-        socket_buffer: options.socket_buffer,
-        connections: usize::try_from(options.concurrency).unwrap_or(usize::MAX),
-        keep_alive: options.keep_alive,
-        end: AnswerEnd::Close,
-        stop: Stop { requests: Some(options.requests), duration: options.time_limit },
-        timeout: Timeout::Silence(options.timeout),
-        probe_first: true,
-        ..Plan::one(addresses, request)
-    };
-    plan.requests[0].head_request =
-        matches!(&options.request.method, Method::Head) || options.request.method_name() == "HEAD";
-    plan
-}
-
-fn rules(options: &Options) -> Rules {
-    Rules {
-        tolerate_receive_errors: options.tolerate_receive_errors,
-        variable_length: options.variable_length,
-        verbosity: options.verbosity,
-        heartbeat: options.heartbeat(),
-        keep_samples: options.gnuplot.is_some(),
-    }
-}
-
-fn finish(options: &Options, outcome: Outcome<Collector>, began: SystemTime) -> io::Result<u8> {
-    let collector = outcome.observer;
-    let done = collector.counts.done;
-    if let Some(fatal) = collector.fatal {
-        let many = if fatal.after_many { "\nTest aborted after 10 failures\n\n" } else { "" };
-        let number = fatal.error as i32;
-        tell(&format!("{many}{}: {} ({number})\n", fatal.call, plain(&io::Error::from(fatal.error))));
-        return given_up(done, number as u8);
-    }
-    match outcome.ended {
-        Ended::Silence => {
-            tell(&format!("apr_pollset_poll: The timeout specified has expired ({})\n", SILENCE.1));
-            return given_up(done, SILENCE.0);
-        }
-        Ended::System(error) => {
-            let number = error.raw_os_error().unwrap_or(1);
-            tell(&format!("apr_pollset_poll: {} ({number})\n", plain(&error)));
-            return given_up(done, number as u8);
-        }
-        Ended::Interrupted => {}
-        Ended::Requests | Ended::Duration | Ended::Observer if options.heartbeat().is_some() => {
+/// Says how the run ended, and what was done.
+fn finish(options: &Options, run: Run) -> io::Result<u8> {
+    let done = run.counts.done;
+    let status = match &run.ended {
+        Why::Over if options.heartbeat().is_some() => {
             tell(&format!("Finished {done} requests\n"));
+            0
         }
-        Ended::Requests | Ended::Duration | Ended::Observer => show("..done\n")?,
+        Why::Over => {
+            show("..done\n")?;
+            0
+        }
+        Why::Interrupted => 1,
+        Why::Fatal(fatal) => {
+            let many = if fatal.after_many { "\nTest aborted after 10 failures\n\n" } else { "" };
+            tell(&format!("{many}{}: {} ({})\n", fatal.call, fatal.error.desc(), fatal.error as i32));
+            fatal.error as u8
+        }
+        Why::Silence => {
+            tell(&format!("apr_pollset_poll: The timeout specified has expired ({})\n", SILENCE.1));
+            SILENCE.0
+        }
+        Why::System(error) => {
+            let number = error.raw_os_error().unwrap_or(1);
+            tell(&format!("apr_pollset_poll: {} ({number})\n", plain(error)));
+            number as u8
+        }
+    };
+    if !matches!(run.ended, Why::Over | Why::Interrupted) {
+        if done == 0 {
+            return Ok(status);
+        }
+        // This is all that the original tells of a run that it gives up.
+        show(&format!("Total of {done} requests completed\n"))?;
     }
-    warn_of_waiting(&outcome.unfinished, collector.total.max());
-    let interrupted = matches!(outcome.ended, Ended::Interrupted);
-    let samples = collector.samples.clone();
-    let figures = figures(options, collector, outcome.ended_at);
+    warn_of_waiting(&run.unfinished, run.times.total.max());
+    let figures = figures(options, &run);
     let shown = Shown { percentiles: options.percentiles, confidence: options.confidence };
     match &options.html {
         Some(attributes) => show(&html::render(&figures, &html_attributes(attributes)))?,
         None => show(&report::render(&figures, shown))?,
     }
-    if done > 0 && options.html.is_none() {
-        if let Some(path) = &options.csv
-            && let Err(error) = std::fs::write(path, files::csv(&figures.total))
-        {
-            tell(&format!("Cannot open CSV output file: {}\n", plain(&error)));
-            return Ok(1);
-        }
-        if let Some(path) = &options.gnuplot
-            && let Err(error) = std::fs::write(path, files::gnuplot(samples, began, &TimeZone::system()))
-        {
-            tell(&format!("Cannot open gnuplot output file: {}\n", plain(&error)));
-            return Ok(1);
-        }
+    let written = done == 0 || options.html.is_some() || write_files(options, &figures, run);
+    Ok(if written { status } else { 1 })
+}
+
+/// Writes the files of `-e` and `-g`; false: that failed, and was told.
+fn write_files(options: &Options, figures: &Figures, run: Run) -> bool {
+    if let Some(path) = &options.csv
+        && !write_file("CSV", path, |file| file.write_all(files::csv(&figures.total).as_bytes()))
+    {
+        return false;
     }
-    Ok(u8::from(interrupted))
+    let (Some(path), Some(samples)) = (&options.gnuplot, run.samples) else { return true };
+    write_file("gnuplot", path, |file| files::gnuplot(file, samples, run.began, &TimeZone::system()))
+}
+
+fn write_file(what: &str, path: &OsStr, write: impl FnOnce(&mut File) -> io::Result<()>) -> bool {
+    let failed = |doing: &str, error: &io::Error| {
+        tell(&format!("Cannot {doing} {what} output file: {}\n", plain(error)));
+        false
+    };
+    match File::create(path) {
+        Ok(mut file) => write(&mut file).map_or_else(|error| failed("write", &error), |()| true),
+        Err(error) => failed("open", &error),
+    }
 }
 
 /// A run that ended while the server had stalled says so, on standard error, where the report cannot show it.
@@ -229,22 +204,22 @@ fn warn_of_waiting(ages: &[u64], longest_us: u64) {
     }
 }
 
-fn figures(options: &Options, collector: Collector, taken: u64) -> Figures {
+fn figures(options: &Options, run: &Run) -> Figures {
     Figures {
-        server: collector.server,
+        server: run.server.clone(),
         host: options.url.host.clone(),
         port: options.url.port,
         path: options.url.path.clone(),
-        length: (!options.variable_length).then(|| collector.length.unwrap_or(0)),
+        length: (!options.variable_length).then(|| run.length.unwrap_or(0)),
         concurrency: options.concurrency,
-        taken_us: taken / 1000,
-        counts: collector.counts,
+        taken_us: run.taken / 1000,
+        counts: run.counts,
         keep_alive: options.keep_alive,
         sends_body: options.sends_body,
-        connect: collector.connect.sorted(),
-        processing: collector.processing.sorted(),
-        waiting: collector.waiting.sorted(),
-        total: collector.total.sorted(),
+        connect: run.times.connect.sorted(),
+        processing: run.times.processing.sorted(),
+        waiting: run.times.waiting.sorted(),
+        total: run.times.total.sorted(),
     }
 }
 
@@ -255,14 +230,6 @@ fn html_attributes(given: &[String; 3]) -> [String; 3] {
         attributes[2] = "bgcolor=white".to_owned();
     }
     attributes
-}
-
-/// The run was ended by an error: what was done is said in one line.
-fn given_up(done: u64, status: u8) -> io::Result<u8> {
-    if done > 0 {
-        show(&format!("Total of {done} requests completed\n"))?;
-    }
-    Ok(status)
 }
 
 /// An error's text without its number.

@@ -191,7 +191,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
             self.ended = Some(Ended::Observer);
             return;
         }
-        let reusable = reusable && whole_request_sent;
+        let reusable = reusable && whole_request_sent && !ended;
         let kept = slot.connection.exchange.kept;
         let pause = self.think.next(&mut self.rng);
         if self.open.is_some() {
