@@ -22,25 +22,29 @@ pub(crate) struct Digest {
     known_host: KnownHost,
 }
 
-/// A value of `Host` that was found in order, so that the next one that is the same need not be looked at: nearly all requests
-/// to a server name the same few hosts.
+/// A field line `Host: value` that was found in order, so that the next one that is the same need not be looked at: nearly all
+/// requests to a server name the same few hosts, and most clients name them first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownHost(Vec<u8>);
 
-/// Longer ones are looked at each time.
+/// Longer values are looked at each time.
 const KNOWN_HOST_MAX: usize = 64;
 
 impl KnownHost {
+    const NAME: &[u8] = b"Host: ";
+
     #[inline]
     fn is(&self, value: &[u8]) -> bool {
         // It is never empty in order.
-        !value.is_empty() && self.0 == value
+        !value.is_empty() && self.0.strip_prefix(Self::NAME).and_then(|line| line.strip_suffix(b"\r\n")) == Some(value)
     }
 
     fn remember(&mut self, value: &[u8]) {
         if value.len() <= KNOWN_HOST_MAX {
             self.0.clear();
-            self.0.extend_from_slice(value);
+            for part in [Self::NAME, value, b"\r\n"] {
+                self.0.extend_from_slice(part);
+            }
         }
     }
 }
@@ -94,6 +98,19 @@ impl Digest {
         self.connection_keep_alive = false;
         self.expects_continue = false;
         self.conditional = false;
+    }
+
+    /// Takes in the first field of a head, if that is a host known from heads before, on a line of at most `limit` bytes; gives
+    /// where its value begins and ends.
+    #[inline]
+    pub(crate) fn known_host(&mut self, rest: &[u8], limit: usize) -> Option<(usize, usize)> {
+        let line = &self.known_host.0;
+        let end = line.len().checked_sub(b"\r\n".len())?;
+        if end > limit || !rest.starts_with(line) {
+            return None;
+        }
+        self.host = Some(0);
+        Some((KnownHost::NAME.len(), end))
     }
 
     /// Whether a field of this name can matter to the digest; a quick look that rules out nearly all others. `name`

@@ -351,6 +351,9 @@ impl Head {
     /// Parses field lines from `self.at` up to the empty line, and returns where that ends. `None`: more bytes are
     /// needed.
     fn fields_at(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, HeadError> {
+        if self.fields.is_empty() {
+            self.take_known_host(bytes, limits);
+        }
         let fields_max = limits.fields_max();
         let mut at = self.at;
         loop {
@@ -374,6 +377,17 @@ impl Head {
             self.fields.push(field);
             at = next;
             self.at = at;
+        }
+    }
+
+    /// Takes the first field, if it names a host that is known from heads before.
+    #[inline]
+    fn take_known_host(&mut self, bytes: &[u8], limits: &Limits) {
+        if let Some((value, end)) = self.digest.known_host(&bytes[self.at..], limits.field_size) {
+            let [name, name_end, value, value_end] =
+                [0, "Host".len(), value, end].map(|place| (self.at + place) as u32);
+            self.fields.push(Field { name, name_end, value, value_end });
+            self.at += end + "\r\n".len();
         }
     }
 

@@ -50,6 +50,47 @@ fn parse(bytes: &[u8], limits: &Limits) -> Seen {
     told(&head, bytes, outcome)
 }
 
+#[test]
+fn what_was_learnt_of_hosts_changes_no_answer() {
+    let limits = Limits::default();
+    let check = |fields: &str, limits: &Limits| {
+        for (line, known) in
+            [("GET / HTTP/1.1\r\n", "a:80"), ("GET / HTTP/1.0\r\n", "a:80"), ("GET / HTTP/1.1\r\n", "a")]
+        {
+            let mut head = Head::new();
+            let before = format!("GET / HTTP/1.1\r\nHost: {known}\r\n\r\n");
+            assert!(head.parse(before.as_bytes(), &Limits::default()).is_ok_and(|end| end.is_some()));
+            let bytes = [line, fields, "\r\n"].concat();
+            for end in 0..=bytes.len() {
+                let bytes = &bytes.as_bytes()[..end];
+                let outcome = head.parse(bytes, limits);
+                assert_eq!(told(&head, bytes, outcome), parse(bytes, limits), "{fields:?} cut at {end}, {known} known");
+            }
+        }
+    };
+    for fields in [
+        "Host: a:80\r\n",
+        "Host: a:80\r\nAccept: */*\r\n",
+        "Accept: */*\r\nHost: a:80\r\n",
+        "Host: a:80\r\nHost: a:80\r\n",
+        "host: a:80\r\n",
+        "Host:a:80\r\n",
+        "Host: a:8\r\n",
+        "Host: a:800\r\n",
+        "Host: a:80 \r\n",
+        "Host: a:80\r\n folded\r\n",
+        "Host: a:80\n",
+        "Host: a:80\r\r\n",
+        "Host: b\r\n",
+        "Host: \r\n",
+        "",
+    ] {
+        check(fields, &limits);
+    }
+    check("Host: a:80\r\n", &Limits { field_size: 10, ..limits });
+    check("Host: a:80\r\n", &Limits { field_size: 9, ..limits });
+}
+
 /// Parses `bytes` and asserts that no way of splitting them would have led elsewhere: each shorter input is incomplete
 /// or already has the same outcome, whether parsed anew or taken up where the parser stopped.
 fn parse_split_everywhere(bytes: &[u8], limits: &Limits) -> Seen {

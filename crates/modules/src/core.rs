@@ -15,7 +15,10 @@ use crate::location::Locations;
 
 /// Adds the module's hooks; `files` is shared with the other modules of the site.
 pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCache>) {
-    let root = document_root.into_os_string().into_encoded_bytes();
+    let mut root = document_root.into_os_string().into_encoded_bytes();
+    if root.ends_with(b"/") {
+        root.pop();
+    }
     phases.add(Phase::TranslateName, move |request: &mut Request| translate_name(&root, request));
     let files = Arc::clone(files);
     phases.add(Phase::MapToStorage, move |request: &mut Request| map_to_storage(&files, request));
@@ -37,10 +40,10 @@ pub fn register_default_handler(phases: &mut Phases) {
     phases.add(Phase::Handler, default_handler);
 }
 
-/// `DocumentRoot` and the path, which is normalised and cannot leave it.
+/// `DocumentRoot`, without a slash at its end, and the path, which is normalised and cannot leave it.
 fn translate_name(root: &[u8], request: &mut Request) -> Outcome {
     request.filename.clear();
-    request.filename.extend_from_slice(root.strip_suffix(b"/").unwrap_or(root));
+    request.filename.extend_from_slice(root);
     request.filename.extend_from_slice(&request.path);
     Outcome::Done
 }
