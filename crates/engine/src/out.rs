@@ -75,15 +75,16 @@ pub struct OutQueue {
 /// connection holds none and a busy one allocates none in the steady state.
 #[derive(Debug, Default)]
 struct Memory {
-    pieces: VecDeque<Piece>,
-    /// The buffer of the last `Bytes` piece that was sent, kept for the next head.
-    spare: Vec<u8>,
+    /// The first piece where it is owned bytes, as it nearly always is; otherwise empty, and the memory of those that were sent.
+    head: Vec<u8>,
+    /// What follows.
+    rest: VecDeque<Piece>,
 }
 
 /// Bytes of a fresh buffer: a usual head fits.
-const SPARE_CAPACITY: usize = 512;
-/// A spare buffer that grew larger than this is given back to the allocator.
-const SPARE_CAPACITY_MAX: usize = 16 * 1024;
+const HEAD_CAPACITY: usize = 512;
+/// A buffer that grew larger than this is given back to the allocator when its bytes are sent.
+const HEAD_CAPACITY_MAX: usize = 16 * 1024;
 /// Queues' memory that a thread keeps.
 const POOL_MAX: usize = 16;
 
@@ -99,24 +100,35 @@ impl OutQueue {
 
     /// Whether everything was sent.
     pub fn is_empty(&self) -> bool {
-        self.memory.pieces.is_empty()
+        self.memory.head.is_empty() && self.memory.rest.is_empty()
     }
 
     /// Bytes still to be sent.
     pub fn len(&self) -> u64 {
-        self.memory.pieces.iter().map(Piece::len).sum::<u64>() - self.sent as u64
+        let Memory { head, rest } = &self.memory;
+        head.len() as u64 + rest.iter().map(Piece::len).sum::<u64>() - self.sent as u64
     }
 
     /// The owned bytes at the end of the queue, to append to; starts a piece where the last is of another kind.
     /// The caller must append at least one byte when it starts a piece.
+    #[inline]
     pub fn tail(&mut self) -> &mut Vec<u8> {
-        self.equip();
-        let Memory { pieces, spare } = &mut self.memory;
-        if !matches!(pieces.back(), Some(Piece::Bytes(_))) {
-            spare.reserve(SPARE_CAPACITY);
-            pieces.push_back(Piece::Bytes(std::mem::take(spare)));
+        if !self.memory.rest.is_empty() {
+            return self.tail_of_rest();
         }
-        match pieces.back_mut() {
+        if self.memory.head.capacity() == 0 {
+            self.equip();
+            self.memory.head.reserve(HEAD_CAPACITY);
+        }
+        &mut self.memory.head
+    }
+
+    fn tail_of_rest(&mut self) -> &mut Vec<u8> {
+        let rest = &mut self.memory.rest;
+        if !matches!(rest.back(), Some(Piece::Bytes(_))) {
+            rest.push_back(Piece::Bytes(Vec::with_capacity(HEAD_CAPACITY)));
+        }
+        match rest.back_mut() {
             Some(Piece::Bytes(bytes)) => bytes,
             _ => unreachable!("a Bytes piece was just appended"),
         }
@@ -126,13 +138,15 @@ impl OutQueue {
     pub fn push(&mut self, piece: Piece) {
         if !piece.is_empty() {
             self.equip();
-            self.memory.pieces.push_back(piece);
+            self.memory.rest.push_back(piece);
         }
     }
 
     /// What the transport has to do next.
     pub fn front(&self) -> Front<'_> {
-        match self.memory.pieces.front() {
+        let Memory { head, rest } = &self.memory;
+        match rest.front() {
+            _ if !head.is_empty() => Front::Memory,
             None => Front::Empty,
             Some(Piece::File(file, range)) => Front::File(file, range.clone()),
             Some(Piece::Read(file, range)) => Front::Read(file, range.clone()),
@@ -143,14 +157,13 @@ impl OutQueue {
     /// Fills `slices` with the memory at the front, in order, up to the first file; returns how many were filled and
     /// whether a piece that did not fit, or a file, follows (so that the transport can announce more to come).
     pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, bool) {
+        let Memory { head, rest } = &self.memory;
+        let head = (!head.is_empty()).then_some(Some(&head[..]));
+        let mut skip = self.sent;
         let mut filled = 0;
-        for (index, piece) in self.memory.pieces.iter().enumerate() {
-            let Some(bytes) = piece.memory() else { return (filled, true) };
-            if filled == slices.len() {
-                return (filled, true);
-            }
-            let skip = if index == 0 { self.sent } else { 0 };
-            slices[filled] = IoSlice::new(&bytes[skip..]);
+        for bytes in head.into_iter().chain(rest.iter().map(Piece::memory)) {
+            let Some(bytes) = bytes.filter(|_| filled < slices.len()) else { return (filled, true) };
+            slices[filled] = IoSlice::new(&bytes[std::mem::take(&mut skip)..]);
             filled += 1;
         }
         (filled, false)
@@ -158,22 +171,40 @@ impl OutQueue {
 
     /// Gives up owned bytes that are all there is to send, at most `max`, for the memory of `bytes`, which is empty. `false`
     /// where there is something else to send.
+    #[inline]
     pub fn swap_only(&mut self, bytes: &mut Vec<u8>, max: usize) -> bool {
-        let only = self.memory.pieces.len() == 1 && self.sent == 0;
-        match self.memory.pieces.front_mut() {
-            Some(Piece::Bytes(own)) if only && own.len() <= max => std::mem::swap(own, bytes),
-            _ => return false,
+        let Memory { head, rest } = &mut self.memory;
+        if !rest.is_empty() || self.sent > 0 || head.is_empty() || head.len() > max {
+            return false;
         }
-        if let Some(Piece::Bytes(emptied)) = self.memory.pieces.pop_front() {
-            self.keep_spare(emptied);
-        }
+        std::mem::swap(head, bytes);
         true
     }
 
     /// Notes that `n` bytes were sent from the front; `n` is at most [`len`](Self::len).
+    #[inline]
     pub fn advance(&mut self, n: u64) {
+        let Memory { head, rest } = &mut self.memory;
         let mut n = n;
-        while let Some(piece) = self.memory.pieces.front_mut() {
+        if !head.is_empty() {
+            let left = (head.len() - self.sent) as u64;
+            if n < left {
+                self.sent += n as usize;
+                return;
+            }
+            n -= left;
+            self.sent = 0;
+            head.clear();
+            head.shrink_to(HEAD_CAPACITY_MAX);
+        }
+        if !rest.is_empty() {
+            self.advance_rest(n);
+        }
+    }
+
+    fn advance_rest(&mut self, n: u64) {
+        let mut n = n;
+        while let Some(piece) = self.memory.rest.front_mut() {
             let left = piece.len() - self.sent as u64;
             if n < left {
                 match piece {
@@ -184,22 +215,21 @@ impl OutQueue {
             }
             n -= left;
             self.sent = 0;
-            if let Some(Piece::Bytes(bytes)) = self.memory.pieces.pop_front() {
-                self.keep_spare(bytes);
-            }
+            self.memory.rest.pop_front();
         }
         debug_assert_eq!(n, 0, "more was sent than was queued");
     }
 
     /// Drops everything that was not sent, for a connection that is given up.
     pub fn clear(&mut self) {
-        self.memory.pieces.clear();
+        self.memory.head.clear();
+        self.memory.rest.clear();
         self.sent = 0;
     }
 
     /// Gives up all memory, so that an idle connection holds none; does nothing while something is to be sent.
     pub fn shrink(&mut self) {
-        if self.is_empty() && self.memory.pieces.capacity() > 0 {
+        if self.is_empty() && self.memory.is_some() {
             let memory = std::mem::take(&mut self.memory);
             // At the end of a thread its pool may be gone already; then the memory is simply freed.
             let _pool_is_gone = POOL.try_with(|pool| {
@@ -213,16 +243,15 @@ impl OutQueue {
 
     /// Takes memory from the pool where the queue has none.
     fn equip(&mut self) {
-        if self.memory.pieces.capacity() == 0 {
+        if !self.memory.is_some() {
             self.memory = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
     }
+}
 
-    fn keep_spare(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() <= SPARE_CAPACITY_MAX {
-            bytes.clear();
-            self.memory.spare = bytes;
-        }
+impl Memory {
+    fn is_some(&self) -> bool {
+        self.head.capacity() > 0 || self.rest.capacity() > 0
     }
 }
 
@@ -284,25 +313,25 @@ mod tests {
 
     #[test]
     fn bytes_that_are_all_there_is_change_hands() {
-        let check = |pieces: Vec<Piece>, advance: u64, max: usize, expected: Option<&[u8]>| {
+        let check = |head: &[u8], rest: Vec<Piece>, advance: u64, max: usize, expected: Option<&[u8]>| {
             let mut queue = OutQueue::new();
-            pieces.into_iter().for_each(|piece| queue.push(piece));
+            queue.tail().extend_from_slice(head);
+            rest.into_iter().for_each(|piece| queue.push(piece));
             queue.advance(advance);
             let before = queue.len();
             let mut bytes = Vec::with_capacity(99);
             assert_eq!(queue.swap_only(&mut bytes, max).then_some(&bytes[..]), expected);
             assert_eq!(queue.len(), if expected.is_some() { 0 } else { before });
             if expected.is_some() {
-                assert!(queue.memory.spare.capacity() >= 99, "the memory given for it is used next");
+                assert_eq!(queue.tail().capacity(), 99, "the memory given for it is used next");
             }
         };
-        let head = || Piece::Bytes(b"head".to_vec());
-        check(vec![head()], 0, 4, Some(b"head"));
-        check(vec![head()], 0, 3, None);
-        check(vec![head()], 1, 4, None);
-        check(vec![head(), Piece::Static(b"more")], 0, 9, None);
-        check(vec![Piece::Static(b"head")], 0, 9, None);
-        check(vec![], 0, 9, None);
+        check(b"head", vec![], 0, 4, Some(b"head"));
+        check(b"head", vec![], 0, 3, None);
+        check(b"head", vec![], 1, 4, None);
+        check(b"head", vec![Piece::Static(b"more")], 0, 9, None);
+        check(b"", vec![Piece::Static(b"head")], 0, 9, None);
+        check(b"", vec![], 0, 9, None);
     }
 
     #[test]
@@ -324,7 +353,7 @@ mod tests {
         assert_eq!(queue.len(), 5, "what is to be sent stays");
         queue.advance(5);
         queue.shrink();
-        assert_eq!(queue.memory.pieces.capacity() + queue.memory.spare.capacity(), 0);
+        assert!(!queue.memory.is_some());
         drop(queue);
         let mut next = OutQueue::new();
         next.tail().extend_from_slice(b"second");
