@@ -222,9 +222,11 @@ impl OutQueue {
 
     /// Drops everything that was not sent, for a connection that is given up.
     pub fn clear(&mut self) {
-        self.memory.head.clear();
-        self.memory.rest.clear();
-        self.sent = 0;
+        if !self.is_empty() {
+            self.memory.head.clear();
+            self.memory.rest.clear();
+            self.sent = 0;
+        }
     }
 
     /// Gives up all memory, so that an idle connection holds none; does nothing while something is to be sent.

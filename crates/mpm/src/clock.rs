@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use manifold_engine::transport::Turn;
+use nix::time::{ClockId, clock_gettime};
 
 /// Each thread numbers its turns from a range of its own, so that no two turns of a process are alike and no thread waits
 /// for another.
@@ -35,7 +36,8 @@ pub fn turn() -> Turn {
 
 /// The time since the Unix epoch at this very moment.
 pub fn wall() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
+    // As `SystemTime::now` asks, without a subtraction; it cannot fail.
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from)
 }
 
 /// A deadline that one thread sets and another looks at.
@@ -79,7 +81,8 @@ impl Deadline {
 pub(crate) fn nanoseconds(at: Instant) -> NonZeroU64 {
     static BASE: OnceLock<Instant> = OnceLock::new();
     let base = *BASE.get_or_init(Instant::now);
-    let since = u64::try_from(at.saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX);
+    let since = at.saturating_duration_since(base);
+    let since = since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos()));
     NonZeroU64::new(since).unwrap_or(NonZeroU64::MIN)
 }
 

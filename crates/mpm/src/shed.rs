@@ -53,6 +53,11 @@ impl Shedding {
         self.untold.failed += 1;
     }
 
+    /// Whether nothing was shed that the log was not told of.
+    pub(crate) fn is_told(&self) -> bool {
+        self.untold == Untold::default()
+    }
+
     /// Answers a connection that was accepted a moment ago with 503; half-close it and let it linger afterwards. Its
     /// send buffer is empty, so that the answer fits; where it does not, the client is gone and the end tells it.
     pub(crate) fn refuse(&mut self, connection: &impl AsFd) {
@@ -64,7 +69,7 @@ impl Shedding {
     /// "MaxConnections of 100 is reached", and `way_out` what to do about it. Whether it was told.
     pub(crate) fn report(&mut self, now: Instant, full: Arguments<'_>, way_out: &str) -> bool {
         let since = self.told.map(|told| now.saturating_duration_since(told));
-        if self.untold == Untold::default() || since.is_some_and(|since| since < self.pause) {
+        if self.is_told() || since.is_some_and(|since| since < self.pause) {
             return false;
         }
         let anew = since.is_none_or(|since| since >= PAUSE_LONGEST * 2);

@@ -170,6 +170,40 @@ struct Entity {
     at_once: u64,
 }
 
+impl Entity {
+    /// Notes that an operation starts.
+    fn begin(&mut self, kind: Kind) -> Fd {
+        assert!(self.under_way & kind as u8 == 0, "an operation of this kind is under way on the handle");
+        self.under_way |= kind as u8;
+        self.fd()
+    }
+
+    /// Notes that an operation has ended.
+    fn end(&mut self, kind: Kind) {
+        debug_assert!(self.under_way & kind as u8 != 0);
+        self.under_way &= !(kind as u8);
+    }
+
+    fn fd(&self) -> Fd {
+        Fd(self.descriptor.as_ref().expect("the handle names an open descriptor").as_raw_fd())
+    }
+
+    /// Takes over what is to be sent.
+    #[inline]
+    fn begin_send(&mut self, bytes: Vec<u8>) {
+        assert!(!bytes.is_empty(), "nothing to send");
+        self.begin(Kind::Send);
+        (self.outgoing, self.sent, self.giving_up) = (bytes, 0, false);
+    }
+
+    /// A send of all that is left to be sent.
+    fn send_entry(&self, flags: libc::c_int) -> Entry {
+        let rest = &self.outgoing[self.sent..];
+        let len = u32::try_from(rest.len()).unwrap_or(i32::MAX as u32);
+        opcode::Send::new(self.fd(), rest.as_ptr(), len).flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL | flags).build()
+    }
+}
+
 /// An io_uring instance with its descriptors and buffers. See the module's text.
 pub struct Ring {
     uring: IoUring,
@@ -181,13 +215,12 @@ pub struct Ring {
     /// Receives that found no buffer, in order. Each `wait` repeats no more than there are buffers, so that every one of
     /// them finds one, however many there are. Entries of handles that are not `starved` (any more) mean nothing.
     starved: VecDeque<Handle>,
-    /// Operations whose last completion is still to come.
-    under_way: usize,
     /// The buffer lent by the last event.
     lent: Option<u16>,
-    /// Sends that end with their submission, in order, with the number of that; and how many times everything that was queued
-    /// was submitted.
-    at_once: VecDeque<(Handle, u64)>,
+    /// Sends that end with their submission: those that were queued, and those that were submitted; and how many times everything
+    /// that was queued was submitted.
+    at_once: Vec<Handle>,
+    at_once_submitted: Vec<Handle>,
     submissions: u64,
     /// A handle was closed behind bytes that have still to be submitted: nothing but the submission tells of its end.
     closes_behind: bool,
@@ -222,9 +255,9 @@ impl Ring {
             vacant: Vec::new(),
             backlog: VecDeque::new(),
             starved: VecDeque::new(),
-            under_way: 0,
             lent: None,
-            at_once: VecDeque::new(),
+            at_once: Vec::new(),
+            at_once_submitted: Vec::new(),
             submissions: 0,
             closes_behind: false,
             set_aside: VecDeque::new(),
@@ -256,7 +289,7 @@ impl Ring {
     /// # Panics
     /// When it accepts already.
     pub fn accept(&mut self, listener: Handle) {
-        let fd = self.begin(listener, Kind::Accept);
+        let fd = self.entities[listener.index()].begin(Kind::Accept);
         self.push(
             opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).build(),
             listener,
@@ -269,8 +302,8 @@ impl Ring {
     /// # Panics
     /// When a receive is under way.
     pub fn receive(&mut self, handle: Handle, shots: Shots) {
-        self.begin(handle, Kind::Receive);
         let entity = &mut self.entities[handle.index()];
+        entity.begin(Kind::Receive);
         entity.shots_many = shots == Shots::Many;
         entity.stopping = false;
         self.push_receive(handle);
@@ -291,8 +324,11 @@ impl Ring {
     /// # Panics
     /// When a send is under way, or `bytes` is empty.
     pub fn send(&mut self, handle: Handle, bytes: Vec<u8>, more: bool) {
-        self.begin_send(handle, bytes);
-        self.push_send(handle, if more { libc::MSG_MORE } else { 0 });
+        self.settle(handle);
+        let entity = &mut self.entities[handle.index()];
+        entity.begin_send(bytes);
+        let send = entity.send_entry(if more { libc::MSG_MORE } else { 0 });
+        self.push(send, handle, Kind::Send);
     }
 
     /// Sends all of `bytes` with the next [`wait`](Self::wait), and reports nothing where the socket takes them, as it nearly
@@ -308,13 +344,14 @@ impl Ring {
         if !self.backlog.is_empty() || self.uring.submission().is_full() {
             return Err(bytes);
         }
-        self.begin_send(handle, bytes);
+        self.settle(handle);
+        let entity = &mut self.entities[handle.index()];
+        entity.begin_send(bytes);
+        entity.at_once = self.submissions + 1;
         // Not to wait: where less than all goes out that is a failure then, and only successes go unreported.
-        let send = self.send_entry(handle, libc::MSG_DONTWAIT).flags(Flags::SKIP_SUCCESS);
+        let send = entity.send_entry(libc::MSG_DONTWAIT).flags(Flags::SKIP_SUCCESS);
         self.push(send, handle, Kind::Send);
-        let submission = self.submissions + 1;
-        self.entities[handle.index()].at_once = submission;
-        self.at_once.push_back((handle, submission));
+        self.at_once.push(handle);
         Ok(())
     }
 
@@ -328,7 +365,7 @@ impl Ring {
     /// # Panics
     /// When such a wait is under way.
     pub fn poll(&mut self, handle: Handle, readiness: Readiness) {
-        let fd = self.begin(handle, Kind::Poll);
+        let fd = self.entities[handle.index()].begin(Kind::Poll);
         let (flags, multi) = match readiness {
             Readiness::Readable => (libc::POLLIN, true),
             Readiness::Writable => (libc::POLLOUT, false),
@@ -360,11 +397,14 @@ impl Ring {
     pub fn close(&mut self, handle: Handle) -> bool {
         self.settle(handle);
         self.closes_behind |= self.is_unsubmitted(handle);
-        if std::mem::take(&mut self.entities[handle.index()].starved) {
-            self.end(handle, Kind::Receive);
+        let entity = &mut self.entities[handle.index()];
+        if std::mem::take(&mut entity.starved) {
+            entity.end(Kind::Receive);
         }
-        for kind in [Kind::Accept, Kind::Receive, Kind::Poll] {
-            self.cancel(handle, kind);
+        if entity.under_way & !(Kind::Send as u8) != 0 {
+            for kind in [Kind::Accept, Kind::Receive, Kind::Poll] {
+                self.cancel(handle, kind);
+            }
         }
         let entity = &mut self.entities[handle.index()];
         let descriptor = entity.descriptor.take().expect("the handle names an open descriptor");
@@ -397,6 +437,7 @@ impl Ring {
         }
         if self.backlog.is_empty() && self.uring.submission().is_empty() {
             self.submissions += 1;
+            self.at_once_submitted.append(&mut self.at_once);
         }
         Ok(())
     }
@@ -407,44 +448,49 @@ impl Ring {
         loop {
             let next =
                 if self.set_aside.is_empty() { self.uring.completion().next() } else { self.set_aside.pop_front() };
-            let report = match next {
-                Some(completion) => self.digest(&completion),
-                None => return self.settle_all().map(|handle| Event::Closed { handle }),
-            };
-            if let Some(report) = report {
-                return Some(self.tell(report));
+            let Some(completion) = next else { return self.settle_all().map(|handle| Event::Closed { handle }) };
+            // As it is nearly always.
+            if let Some(Filled { handle, id, len, more }) = self.filled(&completion) {
+                return Some(Event::Received { handle, data: Ok(self.buffers.bytes(id, len)), more });
+            }
+            if let Some(event) = self.digest(&completion) {
+                return Some(event);
             }
         }
     }
 }
 
-/// A completion as it concerns the caller, without the borrow of [`Event`].
-enum Report {
-    Accepted(Handle, io::Result<Handle>, bool),
-    Received(Handle, io::Result<Option<(u16, usize)>>, bool),
-    Sent(Handle, io::Result<()>),
-    Blocked(Handle),
-    Ready(Handle, io::Result<()>, bool),
-    Closed(Handle),
+/// A buffer with so many bytes that were received; whether the receive goes on.
+struct Filled {
+    handle: Handle,
+    id: u16,
+    len: usize,
+    more: bool,
 }
 
 impl Ring {
-    fn tell(&self, report: Report) -> Event<'_> {
-        match report {
-            Report::Accepted(listener, connection, more) => Event::Accepted { listener, connection, more },
-            Report::Received(handle, data, more) => {
-                let data = data.map(|filled| filled.map_or(&[][..], |(id, len)| self.buffers.bytes(id, len)));
-                Event::Received { handle, data, more }
-            }
-            Report::Sent(handle, result) => Event::Sent { handle, result },
-            Report::Blocked(handle) => Event::Blocked { handle },
-            Report::Ready(handle, result, more) => Event::Ready { handle, result, more },
-            Report::Closed(handle) => Event::Closed { handle },
+    /// What a completion has received, unless nobody reads it any more.
+    #[inline]
+    fn filled(&mut self, completion: &cqueue::Entry) -> Option<Filled> {
+        let (data, flags) = (completion.user_data(), completion.flags());
+        let (handle, len) = (Handle(data as u32), usize::try_from(completion.result()).ok()?);
+        let id = cqueue::buffer_select(flags).filter(|_| data >> 32 == Kind::Receive as u64)?;
+        let entity = &mut self.entities[handle.index()];
+        if entity.closing || len == 0 {
+            return None;
         }
+        let more = cqueue::more(flags);
+        if !more {
+            entity.end(Kind::Receive);
+        }
+        self.buffers.taken(id);
+        self.lent = Some(id);
+        Some(Filled { handle, id, len, more })
     }
 
-    /// Brings the books up to date; `None` where the completion concerns nobody.
-    fn digest(&mut self, completion: &cqueue::Entry) -> Option<Report> {
+    /// What a completion tells that has received nothing. Brings the books up to date; `None` where it concerns nobody.
+    #[inline(never)]
+    fn digest(&mut self, completion: &cqueue::Entry) -> Option<Event<'static>> {
         let (data, flags) = (completion.user_data(), completion.flags());
         if data == UNHEARD {
             return None;
@@ -465,18 +511,18 @@ impl Ring {
         }
     }
 
-    fn digest_accept(&mut self, listener: Handle, result: io::Result<usize>, more: bool) -> Option<Report> {
+    fn digest_accept(&mut self, listener: Handle, result: io::Result<usize>, more: bool) -> Option<Event<'static>> {
         // SAFETY: the kernel made this descriptor for this completion; nobody else knows of it.
         let accepted = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
         if !more {
-            self.end(listener, Kind::Accept);
+            self.entities[listener.index()].end(Kind::Accept);
         }
         if self.entities[listener.index()].closing {
             // The listener is being closed: a connection that was accepted meanwhile is dropped, as its backlog is.
-            return (!more && self.vacate(listener)).then_some(Report::Closed(listener));
+            return (!more && self.vacate(listener)).then_some(Event::Closed { handle: listener });
         }
         let connection = accepted.map(|descriptor| self.adopt(descriptor));
-        Some(Report::Accepted(listener, connection, more))
+        Some(Event::Accepted { listener, connection, more })
     }
 
     fn digest_receive(
@@ -485,35 +531,35 @@ impl Ring {
         result: io::Result<usize>,
         buffer: Option<u16>,
         more: bool,
-    ) -> Option<Report> {
+    ) -> Option<Event<'static>> {
+        let entity = &mut self.entities[handle.index()];
+        let closing = entity.closing;
         if let Some(id) = buffer {
             self.buffers.taken(id);
             self.lent = Some(id);
         }
-        let closing = self.entities[handle.index()].closing;
         let no_buffer = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::ENOBUFS));
         let mut result = result;
-        if no_buffer && !more && self.entities[handle.index()].stopping {
+        if no_buffer && !more && entity.stopping {
             // It ended by itself before it was stopped: that is no failure of the connection.
             result = Err(io::Error::from_raw_os_error(libc::ECANCELED));
         } else if no_buffer && !more && !closing {
             // Repeated with a `wait` to come, by when the buffers of the completions before this one have come back.
-            self.entities[handle.index()].starved = true;
+            entity.starved = true;
             self.starved.push_back(handle);
             return None;
         }
         if !more {
-            self.end(handle, Kind::Receive);
+            entity.end(Kind::Receive);
         }
         if closing {
             self.reclaim();
-            return (!more && self.vacate(handle)).then_some(Report::Closed(handle));
+            return (!more && self.vacate(handle)).then_some(Event::Closed { handle });
         }
-        let data = result.map(|len| buffer.map(|id| (id, len)));
-        Some(Report::Received(handle, data, more))
+        Some(Event::Received { handle, data: result.map(|_| &[][..]), more })
     }
 
-    fn digest_send(&mut self, handle: Handle, result: io::Result<usize>) -> Option<Report> {
+    fn digest_send(&mut self, handle: Handle, result: io::Result<usize>) -> Option<Event<'static>> {
         let entity = &mut self.entities[handle.index()];
         let at_once = std::mem::take(&mut entity.at_once) != 0;
         let goes_on = match &result {
@@ -524,76 +570,62 @@ impl Ring {
             Err(error) => at_once && error.kind() == io::ErrorKind::WouldBlock,
         };
         if goes_on && entity.sent < entity.outgoing.len() && !entity.giving_up && !entity.closing {
-            self.push_send(handle, 0);
-            return at_once.then_some(Report::Blocked(handle));
+            let send = entity.send_entry(0);
+            self.push(send, handle, Kind::Send);
+            return at_once.then_some(Event::Blocked { handle });
         }
-        self.end(handle, Kind::Send);
-        let entity = &mut self.entities[handle.index()];
+        entity.end(Kind::Send);
         let complete = entity.sent == entity.outgoing.len();
         let outgoing = std::mem::take(&mut entity.outgoing);
         self.keep_spare(outgoing);
         if self.entities[handle.index()].closing {
-            return self.vacate(handle).then_some(Report::Closed(handle));
+            return self.vacate(handle).then_some(Event::Closed { handle });
         }
         let result = match result {
             Ok(_) if complete => Ok(()),
             Ok(_) => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
             Err(error) => Err(error),
         };
-        Some(Report::Sent(handle, result))
+        Some(Event::Sent { handle, result })
     }
 
     /// All completions were told: what was sent at once with the last submission has been sent. Gives a handle that was closed
     /// meanwhile; more may follow.
     fn settle_all(&mut self) -> Option<Handle> {
-        while let Some((handle, submission)) = self.at_once.front().copied().filter(|(_, n)| *n <= self.submissions) {
-            self.at_once.pop_front();
-            if self.entities[handle.index()].at_once == submission {
-                self.settle(handle);
-                if self.entities[handle.index()].closing && self.vacate(handle) {
-                    return Some(handle);
-                }
+        while let Some(handle) = self.at_once_submitted.pop() {
+            // Where a completion has told of it, or the handle was settled by its next send, this finds nothing to do.
+            if self.settle(handle) && self.vacate(handle) {
+                return Some(handle);
             }
         }
         None
     }
 
     /// Ends a send that was made at once and submitted: the kernel has let go of its bytes, and said nothing.
-    fn settle(&mut self, handle: Handle) {
+    /// Whether there was one, of a handle that is closing.
+    #[inline]
+    fn settle(&mut self, handle: Handle) -> bool {
         let entity = &mut self.entities[handle.index()];
-        if entity.at_once != 0 && entity.at_once <= self.submissions {
-            entity.at_once = 0;
-            let outgoing = std::mem::take(&mut entity.outgoing);
-            self.keep_spare(outgoing);
-            self.end(handle, Kind::Send);
+        if entity.at_once == 0 || entity.at_once > self.submissions {
+            return false;
         }
+        entity.at_once = 0;
+        entity.end(Kind::Send);
+        let closing = entity.closing;
+        let outgoing = std::mem::take(&mut entity.outgoing);
+        self.keep_spare(outgoing);
+        closing
     }
 
-    fn digest_poll(&mut self, handle: Handle, result: io::Result<usize>, more: bool) -> Option<Report> {
+    fn digest_poll(&mut self, handle: Handle, result: io::Result<usize>, more: bool) -> Option<Event<'static>> {
+        let entity = &mut self.entities[handle.index()];
         if !more {
-            self.end(handle, Kind::Poll);
+            entity.end(Kind::Poll);
         }
-        if self.entities[handle.index()].closing {
-            return (!more && self.vacate(handle)).then_some(Report::Closed(handle));
+        if entity.closing {
+            return (!more && self.vacate(handle)).then_some(Event::Closed { handle });
         }
-        Some(Report::Ready(handle, result.map(drop), more))
-    }
-
-    /// Notes that an operation starts.
-    fn begin(&mut self, handle: Handle, kind: Kind) -> Fd {
-        let fd = Fd(self.descriptor(handle).as_raw_fd());
-        let entity = &mut self.entities[handle.index()];
-        assert!(entity.under_way & kind as u8 == 0, "an operation of this kind is under way on the handle");
-        entity.under_way |= kind as u8;
-        self.under_way += 1;
-        fd
-    }
-
-    fn end(&mut self, handle: Handle, kind: Kind) {
-        let entity = &mut self.entities[handle.index()];
-        debug_assert!(entity.under_way & kind as u8 != 0);
-        entity.under_way &= !(kind as u8);
-        self.under_way -= 1;
+        Some(Event::Ready { handle, result: result.map(drop), more })
     }
 
     /// Frees the number of a closing handle once nothing is under way on it; whether it did.
@@ -608,36 +640,14 @@ impl Ring {
     }
 
     fn push_receive(&mut self, handle: Handle) {
-        let fd = Fd(self.descriptor(handle).as_raw_fd());
-        let entry = if self.entities[handle.index()].shots_many {
+        let entity = &self.entities[handle.index()];
+        let fd = entity.fd();
+        let entry = if entity.shots_many {
             opcode::RecvMulti::new(fd, buffers::GROUP).build()
         } else {
             opcode::Recv::new(fd, std::ptr::null_mut(), 0).buf_group(buffers::GROUP).build().flags(Flags::BUFFER_SELECT)
         };
         self.push(entry, handle, Kind::Receive);
-    }
-
-    /// Takes over what is to be sent.
-    fn begin_send(&mut self, handle: Handle, bytes: Vec<u8>) {
-        assert!(!bytes.is_empty(), "nothing to send");
-        self.settle(handle);
-        self.begin(handle, Kind::Send);
-        let entity = &mut self.entities[handle.index()];
-        (entity.outgoing, entity.sent, entity.giving_up) = (bytes, 0, false);
-    }
-
-    fn push_send(&mut self, handle: Handle, flags: libc::c_int) {
-        let send = self.send_entry(handle, flags);
-        self.push(send, handle, Kind::Send);
-    }
-
-    /// A send of all that is left to be sent.
-    fn send_entry(&self, handle: Handle, flags: libc::c_int) -> Entry {
-        let fd = Fd(self.descriptor(handle).as_raw_fd());
-        let entity = &self.entities[handle.index()];
-        let rest = &entity.outgoing[entity.sent..];
-        let len = u32::try_from(rest.len()).unwrap_or(i32::MAX as u32);
-        opcode::Send::new(fd, rest.as_ptr(), len).flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL | flags).build()
     }
 
     fn push(&mut self, entry: Entry, handle: Handle, kind: Kind) {
@@ -734,13 +744,18 @@ impl Ring {
             }
         }
         let until = Instant::now() + DROP_PATIENCE;
-        while self.under_way > 0 && Instant::now() < until {
+        while self.is_any_under_way() && Instant::now() < until {
             if self.wait(Some(Duration::from_millis(10))).is_err() {
                 return false;
             }
             while self.next_event().is_some() {}
         }
-        self.under_way == 0
+        !self.is_any_under_way()
+    }
+
+    /// Whether the last completion of an operation is still to come.
+    fn is_any_under_way(&self) -> bool {
+        self.entities.iter().any(|entity| entity.under_way != 0)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use manifold_engine::serve::Conn;
 use manifold_engine::site::Site;
-use manifold_engine::transport::{Activity, Host, Next};
+use manifold_engine::transport::{Activity, Host, Next, Turn};
 use nix::errno::Errno;
 use nix::sys::socket::{Shutdown, shutdown};
 
@@ -72,7 +72,8 @@ pub(super) struct Connections<'a, D> {
     pub(super) site: &'a Site,
     pub(super) host: &'a ThreadHost<'a>,
     pub(super) server: ServerSlot<'a>,
-    /// When the turn began.
+    /// The turn, and when it began.
+    pub(super) turn: Turn,
     pub(super) now: Moment,
     pub(super) slots: Vec<Slot>,
     pub(super) tasks: Tasks<'a>,
@@ -109,6 +110,7 @@ impl<'a, D: Driver> Connections<'a, D> {
             site,
             host,
             server: child.server(),
+            turn: clock::turn(),
             now: clock::turn().now.into(),
             slots: Vec::new(),
             tasks: Tasks::new(site, host),
@@ -174,19 +176,18 @@ impl<'a, D: Driver> Connections<'a, D> {
 
     /// Hands over to the kernel what was queued, and waits until something happens, a deadline comes, or `by` has passed.
     pub(super) fn wait(&mut self, by: Option<Instant>) -> io::Result<()> {
-        let now = self.now;
-        let lines_due = self.site.phases.settle_logs(clock::turn().now);
+        let lines_due = self.site.phases.settle_logs(self.turn.now);
         let timeout = if self.unfinished.is_empty() && self.unsubmitted.is_empty() {
-            let due = [self.deadlines.next_due(), by.map(Moment::from), lines_due.map(Moment::from)];
-            let due = due.into_iter().flatten().min();
-            due.map(|due| due.since(now))
+            let due = sooner(sooner(self.deadlines.next_due(), by), lines_due);
+            due.map(|due| due.since(self.now))
         } else {
             Some(Duration::ZERO)
         };
         self.turn_bytes = TURN_BYTES;
         self.host.activity(Activity::Ready);
         self.driver.wait(timeout)?;
-        self.now = clock::tick().now.into();
+        self.turn = clock::tick();
+        self.now = self.turn.now.into();
         Ok(())
     }
 
@@ -195,11 +196,15 @@ impl<'a, D: Driver> Connections<'a, D> {
         loop {
             let handle = match self.driver.next_event()? {
                 Event::Received { handle, data, more } => {
+                    let slot = &mut self.slots[handle.index()];
                     let got = data.map(|bytes| {
-                        deliver(&mut self.slots[handle.index()], &mut self.tasks, bytes);
+                        deliver(slot, &mut self.tasks, bytes);
                         bytes.len()
                     });
-                    self.received(handle, got, more);
+                    match (slot.state, got) {
+                        (State::Busy(task), Ok(1..)) if slot.filling => self.run(handle, task),
+                        (_, got) => self.received(handle, got, more),
+                    }
                     handle
                 }
                 Event::Sent { handle, result } => {
@@ -318,10 +323,13 @@ impl<'a, D: Driver> Connections<'a, D> {
         self.queues.leave(handle.index());
         self.count_as(handle, Place::Nowhere);
         loop {
-            self.tasks.poll(task);
+            if let Some(desk) = self.tasks.poll(task) {
+                match self.take_back(handle, task, desk) {
+                    Some(result) => return self.finish(handle, result),
+                    None => continue,
+                }
+            }
             match self.collect(handle, task) {
-                Wants::Leave { again: true, .. } => {}
-                Wants::Leave { result, .. } => return self.finish(handle, task, result),
                 Wants::Flush => {
                     if !self.begin_flush(handle, task) {
                         return;
@@ -344,15 +352,15 @@ impl<'a, D: Driver> Connections<'a, D> {
         }
     }
 
-    /// A future has left its connection, and has its mail no more.
-    fn finish(&mut self, handle: Handle, task: usize, result: io::Result<Next>) {
-        self.tasks.give_back(task);
+    /// A future has left its connection.
+    fn finish(&mut self, handle: Handle, result: io::Result<Next>) {
         let slot = &self.slots[handle.index()];
         let wait = if slot.sending { self.site.timeout } else { self.site.keep_alive_timeout };
         if !matches!(result, Ok(Next::KeepAlive)) || slot.ended {
             return self.leave(handle, result.ok());
         }
-        self.set_state(handle, State::Idle);
+        self.slots[handle.index()].state = State::Idle;
+        self.line_up(handle);
         self.set_deadline(handle, self.now + wait);
         if !self.driver.is_receiving(handle) {
             self.driver.receive(handle, Shots::Many);
@@ -462,7 +470,7 @@ impl<'a, D: Driver> Connections<'a, D> {
         let slot = &self.slots[handle.index()];
         if !slot.sending {
             let queue = if slot.conn.kept_alive > 0 { Queue::Kept } else { Queue::Silent };
-            self.queues.join(queue, handle.index());
+            self.queues.enter(queue, handle.index());
         }
     }
 
@@ -484,6 +492,14 @@ impl<'a, D: Driver> Connections<'a, D> {
     }
 }
 
+/// The earlier one.
+fn sooner(one: Option<Moment>, other: Option<Instant>) -> Option<Moment> {
+    match other {
+        Some(other) => Some(one.map_or(other.into(), |one| one.min(other.into()))),
+        None => one,
+    }
+}
+
 /// What a future waits for.
 pub(super) enum Wants {
     /// Input, until then.
@@ -492,6 +508,4 @@ pub(super) enum Wants {
     Flush,
     /// A call that may wait for a disk.
     Disk,
-    /// Nothing: it has left its connection, or serves it again because the next request is there already.
-    Leave { result: io::Result<Next>, again: bool },
 }

@@ -88,14 +88,21 @@ impl Deadlines {
     }
 
     /// Takes what is to be looked at by `now`.
+    #[inline]
     pub(super) fn pop(&mut self, now: Moment) -> Option<usize> {
-        let first = *self.heap.first().filter(|entry| entry.due <= now)?;
-        self.heap.swap_remove(0);
+        if self.next_due()? > now {
+            return None;
+        }
+        Some(self.take_first())
+    }
+
+    fn take_first(&mut self) -> usize {
+        let first = self.heap.swap_remove(0);
         if !self.heap.is_empty() {
             self.sink();
         }
         self.places[first.index as usize] = NOWHERE;
-        Some(first.index as usize)
+        first.index as usize
     }
 
     /// Moves an entry towards the front until none before it is later, and notes its place.

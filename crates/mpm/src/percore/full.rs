@@ -23,6 +23,9 @@ impl<D: Driver> Connections<'_, D> {
     /// Decides about connections that were accepted when there was no room. All events of the turn have been handled, so
     /// that an idle connection is one whose client really has sent nothing.
     pub(super) fn settle_newcomers(&mut self) {
+        if self.newcomers.is_empty() {
+            return;
+        }
         for handle in std::mem::take(&mut self.newcomers) {
             if self.served >= self.room.connections {
                 self.close_longest_idle();
@@ -49,6 +52,9 @@ impl<D: Driver> Connections<'_, D> {
 
     /// Tells the log what was shed.
     pub(super) fn report_shedding(&mut self) {
+        if self.shedding.is_told() {
+            return;
+        }
         let now = clock::turn().now;
         let told = match &self.accept_error {
             Some((open, error)) => self.shedding.report(

@@ -56,9 +56,16 @@ impl Queues {
     /// Puts a connection at the end of a queue; it leaves the one it was in.
     pub(super) fn join(&mut self, queue: Queue, index: usize) {
         self.leave(index);
+        self.enter(queue, index);
+    }
+
+    /// Puts a connection that is in none at the end of a queue.
+    #[inline]
+    pub(super) fn enter(&mut self, queue: Queue, index: usize) {
         if self.links.len() <= index {
             self.links.resize(index + 1, ALONE);
         }
+        debug_assert!(self.links[index].queue.is_none(), "it is in a queue already");
         let ends = &mut self.ends[queue as usize];
         let before = std::mem::replace(&mut ends.last, index as u32);
         ends.length += 1;

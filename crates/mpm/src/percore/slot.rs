@@ -93,25 +93,18 @@ impl Slot {
     }
 }
 
-/// Puts received bytes into the mail of the connection's future; an idle connection gets one.
+/// Gives received bytes to the connection's future; an idle connection gets one.
 pub(super) fn deliver(slot: &mut Slot, tasks: &mut Tasks<'_>, bytes: &[u8]) {
-    if bytes.is_empty() {
-        return;
-    }
-    let started = matches!(slot.state, State::Idle);
-    if started {
-        slot.state = State::Busy(tasks.take());
-        slot.filling = true;
-    }
-    if let State::Busy(task) = slot.state {
-        with_mail(tasks.mail(task), |mail| {
-            if started {
-                mail.job = Some(slot.conn);
-                mail.behind = slot.behind.len();
-            }
+    match slot.state {
+        State::Idle if !bytes.is_empty() => {
+            slot.state = State::Busy(tasks.take(slot.conn, bytes, slot.behind.len()));
+            slot.filling = true;
+        }
+        State::Busy(task) => with_mail(tasks.mail(task), |mail| {
             mail.inbox.extend_from_slice(bytes);
             debug_assert!(mail.inbox.len() <= INBOX_BOUND, "receiving was not stopped");
-        });
+        }),
+        _ => {}
     }
 }
 
