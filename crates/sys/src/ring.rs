@@ -35,7 +35,7 @@ pub struct Options {
     pub submissions: u32,
     /// Completions that fit before the kernel has to keep them aside (it loses none). At least `submissions`.
     pub completions: u32,
-    /// Buffers for received bytes: a power of two of at most 32768.
+    /// Buffers for received bytes, at most: a power of two of at most 32768. They take memory as they are needed.
     pub buffers: u16,
     /// Bytes in each buffer.
     pub buffer_size: u32,
@@ -139,6 +139,8 @@ enum Kind {
 /// User data of operations that report only failures, which concern nobody (a cancellation that came too late).
 const UNHEARD: u64 = 0;
 
+/// Capacity of a fresh buffer for sends: a usual head fits.
+const SPARE_CAPACITY: usize = 512;
 /// Buffers of ended sends kept for the next ones, and the largest capacity worth keeping.
 const SPARES_MAX: usize = 1024;
 const SPARE_CAPACITY_MAX: usize = 64 * 1024;
@@ -355,9 +357,9 @@ impl Ring {
         Ok(())
     }
 
-    /// An empty buffer for [`send`](Self::send), with memory where a previous send left some.
+    /// An empty buffer for [`send`](Self::send), with the memory of a previous one where there is some.
     pub fn spare(&mut self) -> Vec<u8> {
-        self.spares.pop().unwrap_or_default()
+        self.spares.pop().unwrap_or_else(|| Vec::with_capacity(SPARE_CAPACITY))
     }
 
     /// Waits for a descriptor to become ready.
@@ -679,7 +681,11 @@ impl Ring {
 
     /// Repeats receives that found no buffer, as many as can find one now.
     fn feed_starved(&mut self) {
-        for _ in 0..self.buffers.count() {
+        if self.starved.is_empty() {
+            return;
+        }
+        self.buffers.grow();
+        for _ in 0..self.buffers.used() {
             let Some(handle) = self.starved.pop_front() else { return };
             self.feed(handle);
         }

@@ -45,9 +45,10 @@ use epoll::EpollDriver;
 
 /// Operations submitted in one call; more are submitted in several.
 const SUBMISSIONS: u32 = 1024;
-/// Room for completions: several of each connection that may be active in one turn. The kernel keeps what does not fit.
-const COMPLETIONS_MAX: u32 = 32 * 1024;
-/// Buffers for received bytes. They return within the turn; when a turn needs more, the rest waits for the next.
+/// Room for completions, which takes its memory from the start: one of each connection that is likely to be active in a turn.
+/// The kernel keeps what does not fit.
+const COMPLETIONS_MAX: u32 = 4 * 1024;
+/// Buffers for received bytes, at most. They return within the turn; when a turn needs more, the rest waits for the next.
 const BUFFERS: u16 = 256;
 /// Most request heads fit into one.
 const BUFFER_SIZE: u32 = 4096;

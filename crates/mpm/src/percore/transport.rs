@@ -15,6 +15,8 @@ use manifold_engine::transport::{Next, Transport};
 /// Answers in memory up to this many bytes are copied and sent behind the engine's back, so that the engine need not wait:
 /// a request is then one poll of its future. Larger ones are sent from where they lie.
 pub(super) const SEND_BEHIND_MAX: usize = 16 * 1024;
+/// Room for such an answer from the start: a usual head fits.
+const STAGED_CAPACITY: usize = 512;
 /// Pieces of such an answer.
 const GATHER_MAX: usize = 8;
 /// Buffers that grew larger are given back when a connection is left.
@@ -78,7 +80,8 @@ pub(super) struct Desk {
 impl Desk {
     /// The desk of the future whose mail is `id`.
     pub(super) fn new(id: usize) -> Desk {
-        let io = MailTransport { id, input: Vec::new(), start: 0, out: OutQueue::new(), staged: Vec::new(), behind: 0 };
+        let (input, staged) = (Vec::new(), Vec::with_capacity(STAGED_CAPACITY));
+        let io = MailTransport { id, input, start: 0, out: OutQueue::new(), staged, behind: 0 };
         Desk { conn: Conn::new(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))), io, result: Ok(Next::Close) }
     }
 

@@ -1,4 +1,7 @@
 //! The provided-buffer ring: memory that the kernel fills when bytes arrive, so that an idle connection holds no buffer.
+//!
+//! The kernel fills buffers in turns, so that all it was ever given take memory however little is received. It is given a few
+//! at first, and more when they were not enough at a time.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -11,6 +14,9 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// The only group of buffers that a ring has.
 pub(super) const GROUP: u16 = 0;
+
+/// Buffers that the kernel has from the start.
+const FIRST: u16 = 16;
 
 /// A private mapping, page-aligned and zeroed.
 struct Mapping {
@@ -38,40 +44,50 @@ impl Drop for Mapping {
     }
 }
 
-/// Buffers of one size. Each is either the kernel's (in the ring) or lent to the reader of an event, never both.
+/// Buffers of one size. Each is either the kernel's (in the ring), or lent to the reader of an event, or was never used.
 pub(super) struct Buffers {
     ring: Mapping,
     data: Mapping,
     count: u16,
+    /// Those that are in use; the others have no memory.
+    used: u16,
     size: u32,
     tail: u16,
     with_kernel: Vec<bool>,
 }
 
 impl Buffers {
-    /// Maps `count` buffers of `size` bytes, registers them and hands them all to the kernel. `count` is a power of two
-    /// of at most 32768.
+    /// Maps `count` buffers of `size` bytes, registers them and hands the first of them to the kernel. `count` is a power of
+    /// two of at most 32768.
     pub(super) fn register(submitter: &Submitter<'_>, count: u16, size: u32) -> io::Result<Buffers> {
         if !count.is_power_of_two() || size == 0 {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
         let ring = Mapping::new(usize::from(count) * size_of::<BufRingEntry>())?;
         let data = Mapping::new(usize::from(count) * size as usize)?;
-        let mut buffers = Buffers { ring, data, count, size, tail: 0, with_kernel: vec![false; usize::from(count)] };
+        let with_kernel = vec![false; usize::from(count)];
+        let mut buffers = Buffers { ring, data, count, used: 0, size, tail: 0, with_kernel };
         // SAFETY: the mapping holds `count` zeroed entries, is page-aligned, and is unmapped only when `Buffers` is dropped,
         // which the ring does after the kernel has let go of it (or never, see `Ring::drop`).
         unsafe {
             submitter.register_buf_ring_with_flags(buffers.ring.start.as_ptr() as u64, count, GROUP, 0)?;
         }
-        for id in 0..count {
-            buffers.give_back(id);
-        }
+        buffers.grow();
         Ok(buffers)
     }
 
-    /// How many there are.
-    pub(super) fn count(&self) -> u16 {
-        self.count
+    /// How many are in use.
+    pub(super) fn used(&self) -> u16 {
+        self.used
+    }
+
+    /// Puts as many again to use, as far as there are any.
+    pub(super) fn grow(&mut self) {
+        let used = self.used.saturating_mul(2).max(FIRST).min(self.count);
+        for id in self.used..used {
+            self.give_back(id);
+        }
+        self.used = used;
     }
 
     /// Hands buffer `id` to the kernel.

@@ -251,6 +251,30 @@ fn failures_are_told_before_anything_later_however_few_fit() {
 }
 
 #[test]
+fn buffers_are_put_to_use_as_they_are_needed() {
+    const MANY: Options = Options { submissions: 64, completions: 64, buffers: 256, buffer_size: 16 };
+    let Some(mut ring) = ring(&MANY) else { return };
+    let mut pairs: Vec<_> = (0..50).map(|_| pair(&mut ring)).collect();
+    pairs.iter().for_each(|(handle, _)| ring.receive(*handle, Shots::Many));
+    for _ in 0..4 {
+        // One after the other, few are enough.
+        for (handle, peer) in &mut pairs {
+            peer.write_all(b"alone").unwrap();
+            assert_eq!(collect(&mut ring, *handle, 5), b"alone");
+        }
+    }
+    assert_eq!(ring.buffers.used(), 16);
+    pairs.iter_mut().for_each(|(_, peer)| peer.write_all(b"together").unwrap());
+    let mut received = 0;
+    while received < pairs.len() {
+        let seen = next(&mut ring);
+        assert!(matches!(&seen, Seen::Received(_, data, true) if data == b"together"), "{seen:?}");
+        received += 1;
+    }
+    assert!((32..256).contains(&ring.buffers.used()), "{} buffers are in use", ring.buffers.used());
+}
+
+#[test]
 fn a_send_larger_than_the_socket_takes_is_carried_through() {
     let Some(mut ring) = ring(&OPTIONS) else { return };
     let (handle, mut peer) = pair(&mut ring);
