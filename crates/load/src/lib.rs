@@ -19,6 +19,7 @@ pub mod responder;
 pub mod run;
 pub mod schedule;
 pub mod units;
+pub mod verdict;
 pub mod wire;
 
 pub use native::main;

@@ -80,10 +80,12 @@ pub struct Report {
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The URL as given.
+    /// The first URL as given.
     pub url: String,
-    /// The address connected to, `IP:port`.
+    /// The address connected to for it: `IP:port`, or the path of a socket.
     pub address: String,
+    /// All that is sent.
+    pub requests_sent: Vec<RequestConfig>,
     /// The fixed number of connections.
     pub connections: u32,
     /// Generator threads; each holds its share of the connections.
@@ -106,10 +108,23 @@ pub struct Config {
     pub timeout_s: f64,
     /// CPUs the generator's threads were bound to, in the order of the threads; empty: not bound.
     pub pin: Vec<usize>,
-    /// The status every answer must have; `None`: any of 200..=299.
+    /// The status every answer to the first request must have; `None`: any of 200..=299.
     pub expect_status: Option<u16>,
-    /// The body length every answer must have; `None`: that of the first answer of each thread.
+    /// The body length every answer to the first request must have; `None`: that of the first answer of each thread, or any.
     pub expect_length: Option<u64>,
+}
+
+/// One kind of request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestConfig {
+    /// As given.
+    pub url: String,
+    /// Such as `GET`.
+    pub method: String,
+    /// How often it is sent, compared with the others.
+    pub weight: u32,
+    /// Length of its body.
+    pub body_bytes: u64,
 }
 
 /// What begins requests.

@@ -253,3 +253,86 @@ fn nobody_listening_is_an_error_before_the_run() {
     let error = run(&options).unwrap_err().to_string();
     assert!(error.contains("cannot connect to 127.0.0.1"), "{error}");
 }
+
+/// Answers with the request line and the body that came, so that what was sent can be counted.
+fn mirror(mut stream: TcpStream, _: usize) -> std::io::Result<()> {
+    loop {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read(&mut byte)? == 0 {
+                return Ok(());
+            }
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).map_or(0, |n| n.parse().unwrap());
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body)?;
+        let status = match head.split(' ').nth(1) {
+            Some("/created") if head.starts_with("POST ") && body == b"x=1" => 201,
+            Some("/plain") if head.starts_with("GET ") => 200,
+            _ => 400,
+        };
+        stream.write_all(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").as_bytes())?;
+    }
+}
+
+#[test]
+fn a_plan_sends_several_requests_by_their_weights() {
+    let url = serve(mirror);
+    let path = std::env::temp_dir().join(format!("manifold-plan-{}.toml", std::process::id()));
+    let plan = format!(
+        "connections = 4\nrequests = 4000\nkeep-alive = true\nexpect-status = 200\n\
+         [[request]]\nurl = '{url}plain'\nweight = 3\n\
+         [[request]]\nurl = '{url}created'\ndata = 'x=1'\nexpect-status = 201\n"
+    );
+    std::fs::write(&path, plan).unwrap();
+    let args = ["--plan", path.to_str().unwrap(), "-c", "2"].map(OsString::from);
+    let Ok(Command::Run(options)) = parse(args.into_iter()) else { panic!("not understood") };
+    std::fs::remove_file(&path).unwrap();
+    let report = run(&options).unwrap();
+    assert_eq!((report.completed, report.wrong_status, report.connect.opened), (4000, 0, 2));
+    let created = report.statuses[&201];
+    assert!((900..1100).contains(&created), "a quarter of 4000: {created}");
+    assert_eq!(report.statuses[&200] + created, 4000);
+}
+
+#[test]
+fn a_socket_in_the_file_system_is_a_server_as_well() {
+    let path = std::env::temp_dir().join(format!("manifold-load-{}.sock", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::Builder::new()
+        .spawn(move || {
+            // The first looks whether somebody is there.
+            drop(listener.accept());
+            for mut stream in listener.incoming().flatten() {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|read| read > 0) {
+                    stream.write_all(OK).unwrap();
+                }
+            }
+        })
+        .unwrap();
+    let report = load("http://localhost/", &format!("-k -c 1 -n 50 --unix-socket {}", path.display()));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((report.completed, report.errors.total()), (50, 0));
+}
+
+#[test]
+fn hosts_are_resolved_and_left_as_asked() {
+    let url = serve(|mut stream, _| {
+        let peer = stream.peer_addr()?.ip().to_string();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{peer}", peer.len());
+        always(&mut stream, answer.as_bytes())
+    });
+    let port = url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let line =
+        format!("-k -c 4 -n 40 --resolve nowhere.example:{port}:127.0.0.1 --source 127.0.0.2 --source 127.0.0.30");
+    let report = load(&format!("http://nowhere.example:{port}/"), &line);
+    assert_eq!((report.completed, report.errors.total()), (40, 0));
+    // Two connections have 9 letters in their address and two have 10.
+    assert_eq!(report.wrong_length > 0, report.wrong_length < 40, "{}", report.wrong_length);
+    assert_eq!(report.bytes.body, (40 - report.wrong_length) * 9 + report.wrong_length * 10);
+}

@@ -1,18 +1,20 @@
 //! The command line of `manifold load`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 
-use super::pace::Pacing;
-use crate::plan::Target;
-use crate::schedule::{Pace, Think};
-use crate::units::{self, SECONDS_MAX};
+use super::plan_file;
+use super::settings::{FLAGS, Settings};
+use super::spec::{RequestSpec, Route};
+use crate::schedule::Pace;
+use crate::verdict::Threshold;
 
 /// What `manifold load --help` prints.
 pub const USAGE: &str = "\
-Usage: manifold load URL -c N (-n N | --duration SECONDS) [options]
+Usage: manifold load URL... -c N (-n N | --duration SECONDS) [options]
        manifold load --target-server [options]      (a server that does nothing but answer; see its --help)
 
 Keeps N connections busy with one request each (closed loop), or sends requests by a schedule whatever becomes of
@@ -34,29 +36,40 @@ those before (open loop: --rate or --stage), and reports what came back.
       --threads N         generator threads (default 1)
       --pin CPU[,CPU]     bind the threads to these CPUs, one each, in turn
   -H, --header 'N: V'     add a field to the request (repeatable)
-      --head              send HEAD instead of GET
+  -m, --method METHOD     instead of GET
+  -d, --data TEXT|@FILE   the request's body
+      --head              the same as --method HEAD
+      --plan FILE         a plan in TOML: these options under their long names, and requests as [[request]] tables
+                          with url, method, data, header, weight, expect-status, expect-length
       --timeout SECONDS   a request without an answer after this time has failed (default 30)
       --expect-status N   the status every answer must have (default: any 2xx)
       --expect-length N   the body length every answer must have; `any` for no check
                           (default: that of the first answer)
+      --resolve H:P:ADDR  connect to ADDR for host H and port P (repeatable)
+      --unix-socket PATH  connect to this socket instead
+      --source ADDR       connect from this local address; several are used in turn
+  -4, -6, --ipv4, --ipv6  only addresses of this family
+      --fail-on LIST      conditions that make the run fail, as 'p99>50ms,errors>1%,non2xx>0,rate<1000'
+      --csv FILE          write the time series
+      --hdr FILE          write the latencies as an HdrHistogram log
       --json              print the report as one JSON document
   -h, --help              show this text
 
 Exit status: 0 the run was made and its figures can be believed; 1 it could not be made;
-2 wrong usage; 3 the run was made but is flagged (the report says why).
+2 wrong usage; 3 the run was made but is flagged (the report says why); 99 a condition of --fail-on holds.
 ";
 
-/// What was asked on the command line, checked.
+/// What was asked for, checked.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The URL as written.
-    pub url: String,
-    /// The URL's parts.
-    pub target: Target,
-    /// Connections kept busy, at least 1.
+    /// What is sent; at least one.
+    pub requests: Vec<RequestSpec>,
+    /// Where from and where to.
+    pub route: Route,
+    /// Connections open at most, at least 1.
     pub connections: u32,
     /// Stop after so many requests.
-    pub requests: Option<u64>,
+    pub stop_requests: Option<u64>,
     /// Stop after this time.
     pub duration: Option<Duration>,
     /// What begins requests, from the window's beginning.
@@ -75,18 +88,16 @@ pub struct Options {
     pub threads: u32,
     /// CPUs for the threads.
     pub pin: Vec<usize>,
-    /// Further fields of the request.
-    pub headers: Vec<String>,
-    /// HEAD instead of GET.
-    pub head: bool,
     /// Limit of one request.
     pub timeout: Duration,
-    /// Status every answer must have.
-    pub expect_status: Option<u16>,
-    /// Length every answer must have.
-    pub expect_length: ExpectLength,
     /// JSON instead of text.
     pub json: bool,
+    /// What the run must not do.
+    pub fail_on: Vec<Threshold>,
+    /// Where the time series goes.
+    pub csv: Option<PathBuf>,
+    /// Where the latencies go, as an HdrHistogram log.
+    pub hdr: Option<PathBuf>,
 }
 
 /// The body length answers are held against.
@@ -115,123 +126,59 @@ pub enum Command {
 /// A sentence for the user.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut url = None;
-    let mut options = Options {
-        url: String::new(),
-        target: Target { host: String::new(), port: 80, path: String::new() },
-        connections: 10,
-        requests: None,
-        duration: None,
-        pace: Pace::Closed(Think::Never),
-        ramp_up: Duration::ZERO,
-        drain: Duration::ZERO,
-        seed: 1,
-        warmup: Duration::ZERO,
-        keep_alive: false,
-        threads: 1,
-        pin: Vec::new(),
-        headers: Vec::new(),
-        head: false,
-        timeout: Duration::from_secs(30),
-        expect_status: None,
-        expect_length: ExpectLength::First,
-        json: false,
-    };
-    let mut pacing = Pacing::default();
+    let mut settings = Settings::default();
+    // A plan comes first, wherever it stands: what is said beside it wins.
+    let mut given = Vec::new();
     while let Some(arg) = parser.next().map_err(text)? {
-        match arg {
-            Short('c') | Long("connections") => options.connections = number(&mut parser, "-c", 1, 1_000_000)?,
-            Short('n') | Long("requests") => options.requests = Some(number(&mut parser, "-n", 1, u64::MAX)?),
-            Short('t') | Long("duration") => options.duration = Some(seconds(&mut parser, "--duration")?),
-            Long("rate") => pacing.rate(&value(&mut parser)?)?,
-            Long("stage") => pacing.stage(&value(&mut parser)?)?,
-            Long("arrivals") => pacing.arrivals(&value(&mut parser)?)?,
-            Long("think") => pacing.think(&value(&mut parser)?)?,
-            Long("ramp-up") => options.ramp_up = seconds(&mut parser, "--ramp-up")?,
-            Long("drain") => pacing.drain = Some(seconds(&mut parser, "--drain")?),
-            Long("seed") => options.seed = number(&mut parser, "--seed", 0, u64::MAX)?,
-            Long("warmup") => options.warmup = seconds(&mut parser, "--warmup")?,
-            Short('k') | Long("keep-alive") => options.keep_alive = true,
-            Long("threads") => options.threads = number(&mut parser, "--threads", 1, 1024)?,
-            Long("pin") => options.pin = cpus(&value(&mut parser)?)?,
-            Short('H') | Long("header") => options.headers.push(header(value(&mut parser)?)?),
-            Long("head") => options.head = true,
-            Long("timeout") => options.timeout = seconds(&mut parser, "--timeout")?,
-            Long("expect-status") => options.expect_status = Some(number(&mut parser, "--expect-status", 100, 999)?),
-            Long("expect-length") => options.expect_length = length(&value(&mut parser)?)?,
-            Long("json") => options.json = true,
+        let name = match arg {
             Short('h') | Long("help") => return Ok(Command::Help),
-            Value(given) if url.is_none() => url = Some(given.string().map_err(text)?),
-            Value(_) => return Err("one URL only".to_owned()),
-            other => return Err(text(other.unexpected())),
+            Value(url) => {
+                given.push((URL.to_owned(), Some(url.string().map_err(text)?)));
+                continue;
+            }
+            Short('c') => "connections".to_owned(),
+            Short('n') => "requests".to_owned(),
+            Short('t') => "duration".to_owned(),
+            Short('k') => "keep-alive".to_owned(),
+            Short('H') => "header".to_owned(),
+            Short('m') => "method".to_owned(),
+            Short('d') => "data".to_owned(),
+            Short('4') => "ipv4".to_owned(),
+            Short('6') => "ipv6".to_owned(),
+            Long(name) => name.to_owned(),
+            other @ Short(_) => return Err(text(other.unexpected())),
+        };
+        if name == PLAN {
+            let path = parser.value().map_err(text)?.string().map_err(text)?;
+            let plan = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+            plan_file::read(&path, &plan, &mut settings)?;
+            continue;
+        }
+        let value = if FLAGS.contains(&name.as_str()) {
+            None
+        } else {
+            Some(parser.value().map_err(text)?.string().map_err(text)?)
+        };
+        given.push((name, value));
+    }
+    for (name, value) in given {
+        match value {
+            Some(url) if name == URL => settings.url(&url)?,
+            Some(value) => settings.set(&name, &value).map_err(|said| format!("--{name} {said}"))?,
+            None => settings.flag(&name, true)?,
         }
     }
-    options.url = url.ok_or("the URL is missing")?;
-    options.target = Target::parse(&options.url)?;
-    pacing.finish(&mut options)?;
-    check(&options)?;
-    Ok(Command::Run(Box::new(options)))
-}
-
-/// Rules between options.
-fn check(options: &Options) -> Result<(), String> {
-    if options.requests.is_none() && options.duration.is_none() {
-        return Err("give -n N or --duration SECONDS, or it would never end".to_owned());
-    }
-    if options.requests.is_some_and(|requests| requests < u64::from(options.connections)) {
-        return Err("fewer requests than connections: some connections would have nothing to do".to_owned());
-    }
-    if options.threads > options.connections {
-        return Err("more threads than connections".to_owned());
-    }
-    if options.timeout.is_zero() || options.duration.is_some_and(|duration| duration.is_zero()) {
-        return Err("--timeout and --duration must be above 0".to_owned());
-    }
-    Ok(())
+    Ok(Command::Run(Box::new(settings.finish()?)))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn value(parser: &mut lexopt::Parser) -> Result<String, String> {
-    parser.value().map_err(text)?.string().map_err(text)
-}
-
-fn number<N: TryFrom<u64>>(parser: &mut lexopt::Parser, name: &str, least: u64, most: u64) -> Result<N, String> {
-    let given = value(parser)?;
-    let number = given.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
-    number
-        .and_then(|number| N::try_from(number).ok())
-        .ok_or_else(|| format!("{name} {given}: a whole number from {least} is needed"))
-}
-
-fn seconds(parser: &mut lexopt::Parser, name: &str) -> Result<Duration, String> {
-    let given = value(parser)?;
-    units::duration(&given)
-        .ok_or_else(|| format!("{name} {given}: seconds from 0 to {SECONDS_MAX} are needed, or as 500ms, 2min"))
-}
-
-fn cpus(list: &str) -> Result<Vec<usize>, String> {
-    list.split(',')
-        .map(|cpu| cpu.trim().parse().map_err(|_| format!("--pin {list}: CPU numbers with commas are needed")))
-        .collect()
-}
-
-fn header(line: String) -> Result<String, String> {
-    let named = line.split_once(':').is_some_and(|(name, _)| !name.is_empty() && !name.contains(' '));
-    if named && !line.contains(['\r', '\n']) { Ok(line) } else { Err(format!("-H {line:?}: `Name: value` is needed")) }
-}
-
-fn length(given: &str) -> Result<ExpectLength, String> {
-    match given {
-        "any" => Ok(ExpectLength::Any),
-        _ => given
-            .parse()
-            .map(ExpectLength::Exactly)
-            .map_err(|_| format!("--expect-length {given}: a number or `any` is needed")),
-    }
-}
+/// The option that names a plan file.
+const PLAN: &str = "plan";
+/// What a URL on the command line counts as; no option has this name.
+const URL: &str = "";
 
 #[cfg(test)]
 mod tests {
@@ -248,7 +195,8 @@ mod tests {
         assert_eq!((options.connections, options.threads, options.pin.as_slice()), (8, 2, [0, 1].as_slice()));
         assert_eq!((options.duration, options.warmup), (Some(Duration::from_millis(2500)), Duration::from_secs(1)));
         assert!(options.keep_alive && options.json);
-        assert_eq!((options.expect_status, options.expect_length), (Some(200), ExpectLength::Exactly(44)));
+        let request = &options.requests[0];
+        assert_eq!((request.expect_status, request.expect_length), (Some(200), ExpectLength::Exactly(44)));
         assert_eq!(options.timeout, Duration::from_secs(5));
     }
 
@@ -265,8 +213,14 @@ mod tests {
             ("http://h/ -n 10 --timeout 0", "above 0"),
             ("https://h/ -n 10", "https is not built"),
             ("http://h/ -n 10 -H nocolon", "Name: value"),
-            ("http://h/ http://i/ -n 10", "one URL"),
-            ("http://h/ -n 10 --what", "--what"),
+            ("http://h/ -n 10 --what 3", "--what there is no such option"),
+            ("http://h/ -n 10 -m GE:T", "is no method"),
+            ("http://h/ -n 10 -d @/nowhere/at/all", "cannot read the body"),
+            ("http://h/ -n 10 --plan /nowhere/at/all", "cannot read /nowhere"),
+            ("http://h/ -n 10 --fail-on p99", "there is no < or >"),
+            ("http://h/ -n 10 --resolve h:80", "HOST:PORT:ADDRESS"),
+            ("http://h/ -n 10 --source here", "an IP address"),
+            ("http://h/ -n 10 -4 -6", "one of --ipv4 and --ipv6"),
             ("http://h/ -t 1 --rate 0", "--rate 0"),
             ("http://h/ -t 1 --rate 10/week", "--rate 10/week"),
             ("http://h/ -t 1 --rate 5 --stage 5:1", "one of --rate and --stage"),

@@ -1,17 +1,18 @@
 //! The threads' figures become one [`Report`], with its verdict on itself.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::args::{ExpectLength, Options};
 use super::intervals::Intervals;
 use super::record::{NO_DESCRIPTOR, NO_LOCAL_PORT, Recorder, ThreadUse};
+use super::spec::RequestSpec;
 use crate::latencies::Latencies;
 use crate::outcome::{Ended, Outcome};
+use crate::plan::{Address, Plan};
 use crate::report::{
-    Buckets, Bytes, Config, Connect, Errors, Flag, Generator, Kept, PaceConfig, Report, SCHEMA, Series, StageConfig,
-    StatusClasses, Summary, Unfinished,
+    Buckets, Bytes, Config, Connect, Errors, Flag, Generator, Kept, PaceConfig, Report, RequestConfig, SCHEMA, Series,
+    StageConfig, StatusClasses, Summary, Unfinished,
 };
 use crate::run::Health;
 use crate::schedule::{Arrivals, Pace, Think};
@@ -36,7 +37,7 @@ pub struct ThreadResult {
 }
 
 /// Merges the threads' figures; `began` is the time of the run's clock 0.
-pub fn assemble(options: &Options, address: SocketAddr, began: SystemTime, threads: &[ThreadResult]) -> Report {
+pub fn assemble(options: &Options, plan: &Plan, began: SystemTime, threads: &[ThreadResult]) -> Report {
     let mut sum = Sum::default();
     threads.iter().for_each(|thread| sum.add(thread));
     let seconds = threads.iter().map(window_seconds).fold(0.0, f64::max);
@@ -47,7 +48,7 @@ pub fn assemble(options: &Options, address: SocketAddr, began: SystemTime, threa
     let mut report = Report {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        config: config(options, address),
+        config: config(options, plan),
         started_unix_us: u64::try_from(started.as_micros()).unwrap_or(0),
         seconds,
         completed,
@@ -166,16 +167,21 @@ fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
 
-fn config(options: &Options, address: SocketAddr) -> Config {
+fn config(options: &Options, plan: &Plan) -> Config {
+    let first = &options.requests[0];
     Config {
-        url: options.url.clone(),
-        address: address.to_string(),
+        url: first.url.clone(),
+        address: match &plan.endpoints[0].addresses[0] {
+            Address::Inet(address) => address.to_string(),
+            Address::Unix(path) => path.display().to_string(),
+        },
+        requests_sent: options.requests.iter().map(request).collect(),
         connections: options.connections,
         threads: options.threads,
         keep_alive: options.keep_alive,
         pace: pace(options),
         seed: options.seed,
-        requests: options.requests,
+        requests: options.stop_requests,
         duration_s: options.duration.map(seconds),
         warmup_s: seconds(options.warmup),
         drain_s: seconds(options.drain),
@@ -185,11 +191,20 @@ fn config(options: &Options, address: SocketAddr) -> Config {
         } else {
             options.pin.iter().copied().cycle().take(options.threads as usize).collect()
         },
-        expect_status: options.expect_status,
-        expect_length: match options.expect_length {
+        expect_status: first.expect_status,
+        expect_length: match first.expect_length {
             ExpectLength::Exactly(length) => Some(length),
             ExpectLength::First | ExpectLength::Any => None,
         },
+    }
+}
+
+fn request(spec: &RequestSpec) -> RequestConfig {
+    RequestConfig {
+        url: spec.url.clone(),
+        method: spec.method.clone(),
+        weight: spec.weight,
+        body_bytes: spec.body.len() as u64,
     }
 }
 

@@ -2,14 +2,19 @@
 
 pub mod args;
 mod assemble;
+mod files;
 mod intervals;
 mod pace;
+mod plan_file;
 pub(crate) mod record;
+mod resolve;
+mod settings;
+mod spec;
 mod summary;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,19 +25,21 @@ use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
 use crate::outcome::{Clock, Outcome};
-use crate::plan::{Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
+use crate::plan::{Plan, Request, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
 use crate::responder;
 use crate::run::{Share, drive_share};
 use crate::schedule::Pace;
+use crate::verdict;
 use args::{Command, Options};
 use assemble::ThreadResult;
 use record::{Expectation, Recorder, ThreadUse};
+use spec::RequestSpec;
 
 /// Pause of a connection after a refused connection attempt.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
-/// How long the first, unmeasured connection may take.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Exit status of a run that has passed a threshold, as k6 has it.
+const FAILED: u8 = 99;
 /// Descriptors needed besides the connections: standard streams, epoll instances, libraries.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
@@ -53,13 +60,21 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(&options).and_then(|report| show(&report, options.json).map(|()| report)) {
-        Ok(report) if report.flags.is_empty() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(3),
+    let report = match run(&options).and_then(|report| show(&report, &options).map(|()| report)) {
+        Ok(report) => report,
         Err(error) => {
             eprintln!("manifold load: {error}");
-            ExitCode::from(1)
+            return ExitCode::from(1);
         }
+    };
+    let breaches = verdict::breaches(&options.fail_on, &report);
+    breaches.iter().for_each(|breach| eprintln!("manifold load: failed on {breach}"));
+    if !breaches.is_empty() {
+        ExitCode::from(FAILED)
+    } else if report.flags.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(3)
     }
 }
 
@@ -77,7 +92,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         );
         return Err(io::Error::other(sentence));
     }
-    let (plan, address) = plan(options)?;
+    let plan = plan(options)?;
     let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
     let tickets = Tickets::new(plan.stop.requests);
     let barrier = Barrier::new(options.threads as usize);
@@ -96,7 +111,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
             .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a generator thread failed"))))
             .collect()
     });
-    Ok(assemble::assemble(options, address, began, &results?))
+    Ok(assemble::assemble(options, &plan, began, &results?))
 }
 
 fn one_thread(
@@ -113,9 +128,10 @@ fn one_thread(
     barrier.wait();
     bound?;
     let connections = options.connections / options.threads + u32::from(number < options.connections % options.threads);
-    let expectation = Expectation { status: options.expect_status, length: options.expect_length };
+    let expectation = |spec: &RequestSpec| Expectation { status: spec.expect_status, length: spec.expect_length };
+    let expectations = options.requests.iter().map(expectation).collect();
     let open_loop = matches!(plan.pace, Pace::Open { .. });
-    let recorder = Recorder::new(vec![expectation; plan.requests.len()], open_loop);
+    let recorder = Recorder::new(expectations, open_loop);
     let share = Share { thread: number, threads: options.threads, connections: connections as usize };
     let outcome: Outcome<Recorder> =
         drive_share(plan, tickets, share, Clock::since(epoch), Some(signals.as_fd()), recorder);
@@ -134,75 +150,51 @@ fn bind_to_cpu(pin: &[usize], number: u32) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("--pin {cpu}: {}", error.desc())))
 }
 
-fn plan(options: &Options) -> io::Result<(Plan, SocketAddr)> {
-    let addresses =
-        options.target.resolve().map_err(|error| io::Error::other(format!("{}: {error}", options.target.host)))?;
-    let reachable = first_reachable(&addresses)?;
-    let mut plan = Plan {
+/// What is resolved before the first connection: addresses, requests as bytes.
+fn plan(options: &Options) -> io::Result<Plan> {
+    let (endpoints, places) = resolve::endpoints(&options.requests, &options.route)?;
+    let request = |(spec, endpoint): (&RequestSpec, usize)| Request {
+        bytes: spec.bytes(options.keep_alive),
+        head_request: spec.method == "HEAD",
+        endpoint,
+        weight: spec.weight,
+    };
+    Ok(Plan {
+        endpoints,
+        requests: options.requests.iter().zip(places).map(request).collect(),
         pace: options.pace_with_warmup(),
+        local: options.route.source.clone(),
         connections: options.connections as usize,
         ramp_up: options.ramp_up,
         keep_alive: options.keep_alive,
-        stop: Stop { requests: options.requests, duration: options.duration },
+        stop: Stop { requests: options.stop_requests, duration: options.duration },
         drain: options.drain,
         warmup: options.warmup,
         timeout: Timeout::Exchange(options.timeout),
         connect_pause: CONNECT_PAUSE,
         seed: options.seed,
-        ..Plan::one(vec![reachable], request(options))
+        ..Plan::one(Vec::new(), Vec::new())
+    })
+}
+
+fn show(report: &Report, options: &Options) -> io::Result<()> {
+    let write = |path: &Path, bytes: &[u8]| {
+        std::fs::write(path, bytes)
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display())))
     };
-    plan.requests[0].head_request = options.head;
-    Ok((plan, reachable))
-}
-
-/// The first address somebody listens on: a wrong port is told at once instead of measured.
-fn first_reachable(addresses: &[SocketAddr]) -> io::Result<SocketAddr> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(address, PROBE_TIMEOUT) {
-            Ok(_) => return Ok(*address),
-            Err(error) => last = io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")),
-        }
-    }
-    Err(last)
-}
-
-/// The bytes of every request.
-fn request(options: &Options) -> Vec<u8> {
-    let method = if options.head { "HEAD" } else { "GET" };
-    let mut text = format!("{method} {} HTTP/1.1\r\n", options.target.path);
-    let given = |name: &str| {
-        options
-            .headers
-            .iter()
-            .any(|line| line.split_once(':').is_some_and(|(field, _)| field.eq_ignore_ascii_case(name)))
-    };
-    if !given("Host") {
-        text.push_str(&format!("Host: {}\r\n", options.target.host_field()));
-    }
-    if !given("User-Agent") {
-        text.push_str(concat!("User-Agent: manifold-load/", env!("CARGO_PKG_VERSION"), "\r\n"));
-    }
-    if !given("Accept") {
-        text.push_str("Accept: */*\r\n");
-    }
-    if !options.keep_alive {
-        text.push_str("Connection: close\r\n");
-    }
-    for line in &options.headers {
-        text.push_str(line);
-        text.push_str("\r\n");
-    }
-    text.push_str("\r\n");
-    text.into_bytes()
-}
-
-fn show(report: &Report, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    if json {
+    // The report first: a full disk must not take it along.
+    if options.json {
         serde_json::to_writer(&mut out, report)?;
-        out.write_all(b"\n")
+        out.write_all(b"\n")?;
     } else {
-        out.write_all(summary::render(report).as_bytes())
+        out.write_all(summary::render(report).as_bytes())?;
     }
+    if let Some(path) = &options.csv {
+        write(path, files::csv(&report.series).as_bytes())?;
+    }
+    if let Some(path) = &options.hdr {
+        write(path, &files::hdr(report)?)?;
+    }
+    Ok(())
 }

@@ -39,7 +39,7 @@ impl Pacing {
 
     /// `--stage`.
     pub fn stage(&mut self, given: &str) -> Result<(), String> {
-        let wrong = || format!("--stage {given}: RATE:SECONDS or RATE..RATE:SECONDS is needed, as 100:30 or 0..500:10");
+        let wrong = || format!("{given}: RATE:SECONDS or RATE..RATE:SECONDS is needed, as 100:30 or 0..500:10");
         let (rates, seconds) = given.rsplit_once(':').ok_or_else(wrong)?;
         let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
         let (from, to) = rate(from).zip(rate(to)).ok_or_else(wrong)?;
@@ -56,14 +56,14 @@ impl Pacing {
         self.arrivals = Some(match given {
             "constant" => Arrivals::Constant,
             "poisson" => Arrivals::Poisson,
-            _ => return Err(format!("--arrivals {given}: `constant` or `poisson` is needed")),
+            _ => return Err(format!("{given}: `constant` or `poisson` is needed")),
         });
         Ok(())
     }
 
     /// `--think`.
     pub fn think(&mut self, given: &str) -> Result<(), String> {
-        let wrong = || format!("--think {given}: a time is needed, as 500ms, 0.5, 1..3 or exp:2");
+        let wrong = || format!("{given}: a time is needed, as 500ms, 0.5, 1..3 or exp:2");
         let think = match (given.strip_prefix("exp:"), given.split_once("..")) {
             (Some(mean), _) => Think::Exponential(duration(mean).ok_or_else(wrong)?),
             (None, Some((from, to))) => {

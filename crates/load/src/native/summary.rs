@@ -16,7 +16,15 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     let config = &report.config;
     let kept = if config.keep_alive { "kept alive" } else { "one request each" };
     let threads = if config.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", config.threads) };
-    writeln!(out, "{} at {}: {} connections, {kept}, {threads}", config.url, config.address, config.connections)?;
+    let others = match config.requests_sent.len() {
+        0 | 1 => String::new(),
+        all => format!(" and {} more requests", all - 1),
+    };
+    writeln!(
+        out,
+        "{}{others} at {}: {} connections, {kept}, {threads}",
+        config.url, config.address, config.connections
+    )?;
     if let PaceConfig::Open { arrivals, stages } = &config.pace {
         let lines: Vec<String> = stages.iter().map(stage).collect();
         writeln!(out, "Open loop, {arrivals} arrivals: {}", lines.join(", then "))?;

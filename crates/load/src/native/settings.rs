@@ -1,0 +1,277 @@
+//! Options by their names, wherever they were written: on the command line or in a plan file.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::args::{ExpectLength, Options};
+use super::pace::Pacing;
+use super::spec::{RequestSpec, Resolve, Route, body, header, method};
+use crate::plan::Target;
+use crate::schedule::{Pace, Think};
+use crate::units::{self, SECONDS_MAX};
+use crate::verdict;
+
+/// Options without a value.
+pub const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6"];
+/// Requests at most.
+const REQUESTS_MAX: usize = 10_000;
+
+/// What may be said of one request, or of all that do not say it themselves.
+#[derive(Clone, Debug, Default)]
+struct RawRequest {
+    url: Option<(String, Target)>,
+    method: Option<String>,
+    headers: Vec<String>,
+    body: Option<Vec<u8>>,
+    weight: Option<u32>,
+    expect_status: Option<u16>,
+    expect_length: Option<ExpectLength>,
+}
+
+/// What was said so far.
+#[derive(Debug)]
+pub struct Settings {
+    options: Options,
+    pacing: Pacing,
+    /// Said of all requests.
+    all: RawRequest,
+    requests: Vec<RawRequest>,
+    /// The one being described.
+    current: RawRequest,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let options = Options {
+            requests: Vec::new(),
+            route: Route::default(),
+            connections: 10,
+            stop_requests: None,
+            duration: None,
+            pace: Pace::Closed(Think::Never),
+            ramp_up: Duration::ZERO,
+            drain: Duration::ZERO,
+            seed: 1,
+            warmup: Duration::ZERO,
+            keep_alive: false,
+            threads: 1,
+            pin: Vec::new(),
+            timeout: Duration::from_secs(30),
+            json: false,
+            fail_on: Vec::new(),
+            csv: None,
+            hdr: None,
+        };
+        Settings {
+            options,
+            pacing: Pacing::default(),
+            all: RawRequest::default(),
+            requests: Vec::new(),
+            current: RawRequest::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// An option with a value.
+    ///
+    /// # Errors
+    /// What is wrong with the value, which the sentence begins with; the option is the caller's to name.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let options = &mut self.options;
+        match name {
+            "connections" => options.connections = number(value, 1, 1_000_000)?,
+            "requests" => options.stop_requests = Some(number(value, 1, u64::MAX)?),
+            "duration" => options.duration = Some(seconds(value)?),
+            "rate" => self.pacing.rate(value)?,
+            "stage" => self.pacing.stage(value)?,
+            "arrivals" => self.pacing.arrivals(value)?,
+            "think" => self.pacing.think(value)?,
+            "drain" => self.pacing.drain = Some(seconds(value)?),
+            "ramp-up" => options.ramp_up = seconds(value)?,
+            "seed" => options.seed = number(value, 0, u64::MAX)?,
+            "warmup" => options.warmup = seconds(value)?,
+            "timeout" => options.timeout = seconds(value)?,
+            "threads" => options.threads = number(value, 1, 1024)?,
+            "pin" => options.pin = cpus(value)?,
+            "resolve" => options.route.resolve.push(Resolve::parse(value)?),
+            "unix-socket" => options.route.unix_socket = Some(PathBuf::from(value)),
+            "source" => options.route.source.push(source(value)?),
+            "fail-on" => options.fail_on.extend(verdict::parse(value)?),
+            "csv" => options.csv = Some(PathBuf::from(value)),
+            "hdr" => options.hdr = Some(PathBuf::from(value)),
+            _ => {
+                return self.all.set(name, value).unwrap_or_else(|| Err("there is no such option".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// An option without a value.
+    ///
+    /// # Errors
+    /// If it contradicts another.
+    pub fn flag(&mut self, name: &str, on: bool) -> Result<(), String> {
+        let route = &mut self.options.route;
+        match name {
+            "keep-alive" => self.options.keep_alive = on,
+            "json" => self.options.json = on,
+            "head" if on => self.all.method = Some("HEAD".to_owned()),
+            "ipv4" | "ipv6" if on => {
+                let v6 = name == "ipv6";
+                if route.only_v6.is_some_and(|only| only != v6) {
+                    return Err("give one of --ipv4 and --ipv6".to_owned());
+                }
+                route.only_v6 = Some(v6);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A request of which nothing is known but its URL.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn url(&mut self, url: &str) -> Result<(), String> {
+        self.begin_request();
+        self.set_of_request("url", url)?;
+        self.end_request()
+    }
+
+    /// Another request is described.
+    pub fn begin_request(&mut self) {
+        self.current = RawRequest::default();
+    }
+
+    /// Something of the request being described.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn set_of_request(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "url" => self.current.url = Some((value.to_owned(), Target::parse(value)?)),
+            "weight" => self.current.weight = Some(number(value, 0, 1_000_000)?),
+            _ => {
+                let known = self.current.set(name, value);
+                return known.unwrap_or_else(|| Err("there is no such key of a request".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The request being described is described.
+    ///
+    /// # Errors
+    /// If it has no URL, or is one too many.
+    pub fn end_request(&mut self) -> Result<(), String> {
+        if self.current.url.is_none() {
+            return Err("the URL is missing".to_owned());
+        }
+        if self.requests.len() == REQUESTS_MAX {
+            return Err(format!("more than {REQUESTS_MAX} requests"));
+        }
+        self.requests.push(std::mem::take(&mut self.current));
+        Ok(())
+    }
+
+    /// All was said.
+    ///
+    /// # Errors
+    /// What is missing, or does not go together.
+    pub fn finish(self) -> Result<Options, String> {
+        let Settings { mut options, pacing, all, requests, .. } = self;
+        options.requests = requests.into_iter().map(|request| request.finish(&all)).collect();
+        if options.requests.is_empty() {
+            return Err("the URL is missing".to_owned());
+        }
+        if options.requests.iter().all(|request| request.weight == 0) {
+            return Err("all requests have the weight 0".to_owned());
+        }
+        pacing.finish(&mut options)?;
+        check(&options)?;
+        Ok(options)
+    }
+}
+
+impl RawRequest {
+    /// `None`: there is no such key.
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+        let mut set = || {
+            match name {
+                "method" => self.method = Some(method(value.to_owned())?),
+                "header" => self.headers.push(header(value.to_owned())?),
+                "data" => self.body = Some(body(value)?),
+                "expect-status" => self.expect_status = Some(number(value, 100, 999)?),
+                _ => self.expect_length = Some(length(value)?),
+            }
+            Ok(())
+        };
+        matches!(name, "method" | "header" | "data" | "expect-status" | "expect-length").then(&mut set)
+    }
+
+    /// What it does not say itself is as said of all; fields are added to those of all.
+    fn finish(self, all: &RawRequest) -> RequestSpec {
+        let (url, target) = self.url.expect("it was looked at when the request was read");
+        let body = self.body.or_else(|| all.body.clone()).unwrap_or_default();
+        let usual = if body.is_empty() { "GET" } else { "POST" };
+        RequestSpec {
+            url,
+            target,
+            method: self.method.or_else(|| all.method.clone()).unwrap_or_else(|| usual.to_owned()),
+            headers: [all.headers.as_slice(), &self.headers].concat(),
+            body,
+            weight: self.weight.unwrap_or(1),
+            expect_status: self.expect_status.or(all.expect_status),
+            expect_length: self.expect_length.or(all.expect_length).unwrap_or(ExpectLength::First),
+        }
+    }
+}
+
+/// Rules between options.
+fn check(options: &Options) -> Result<(), String> {
+    if options.stop_requests.is_none() && options.duration.is_none() {
+        return Err("give -n N or --duration SECONDS, or it would never end".to_owned());
+    }
+    let closed = matches!(options.pace, Pace::Closed(_));
+    if closed && options.stop_requests.is_some_and(|requests| requests < u64::from(options.connections)) {
+        return Err("fewer requests than connections: some connections would have nothing to do".to_owned());
+    }
+    if options.threads > options.connections {
+        return Err("more threads than connections".to_owned());
+    }
+    if options.timeout.is_zero() || options.duration.is_some_and(|duration| duration.is_zero()) {
+        return Err("--timeout and --duration must be above 0".to_owned());
+    }
+    Ok(())
+}
+
+fn number<N: TryFrom<u64>>(given: &str, least: u64, most: u64) -> Result<N, String> {
+    let number = given.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
+    number
+        .and_then(|number| N::try_from(number).ok())
+        .ok_or_else(|| format!("{given}: a whole number from {least} is needed"))
+}
+
+fn seconds(given: &str) -> Result<Duration, String> {
+    units::duration(given)
+        .ok_or_else(|| format!("{given}: seconds from 0 to {SECONDS_MAX} are needed, or as 500ms, 2min"))
+}
+
+fn cpus(list: &str) -> Result<Vec<usize>, String> {
+    list.split(',')
+        .map(|cpu| cpu.trim().parse().map_err(|_| format!("{list}: CPU numbers with commas are needed")))
+        .collect()
+}
+
+fn source(given: &str) -> Result<IpAddr, String> {
+    given.parse().map_err(|_| format!("{given}: an IP address is needed"))
+}
+
+fn length(given: &str) -> Result<ExpectLength, String> {
+    match given {
+        "any" => Ok(ExpectLength::Any),
+        _ => given.parse().map(ExpectLength::Exactly).map_err(|_| format!("{given}: a number or `any` is needed")),
+    }
+}

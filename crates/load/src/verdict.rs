@@ -1,0 +1,218 @@
+//! Thresholds: what a run must not do, written as `p99>50ms,non2xx>0`.
+
+use std::fmt;
+
+use hdrhistogram::Histogram;
+
+use crate::report::Report;
+use crate::units;
+
+/// One condition that makes a run fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    metric: Metric,
+    comparison: Comparison,
+    /// Microseconds, requests a second, a number, or with `percent` a share of all requests in percent.
+    value: f64,
+    percent: bool,
+    /// As it was written.
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Metric {
+    /// Of the response time.
+    Percentile(f64),
+    Mean,
+    Max,
+    Rate,
+    Completed,
+    Errors,
+    Non2xx,
+    WrongStatus,
+    WrongLength,
+    Unfinished,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+/// A threshold that was passed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breach {
+    /// The condition as it was written.
+    pub condition: String,
+    /// What the run had instead, in the condition's unit.
+    pub value: f64,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: it is {}", self.condition, self.value)
+    }
+}
+
+/// Reads conditions with commas between them.
+///
+/// # Errors
+/// A sentence that names the condition and what can be written.
+pub fn parse(list: &str) -> Result<Vec<Threshold>, String> {
+    list.split(',').map(|condition| one(condition.trim())).collect()
+}
+
+fn one(text: &str) -> Result<Threshold, String> {
+    let wrong = |what: &str| {
+        format!("`{text}`: {what}; write METRIC>VALUE, as p99>50ms, p99.9>=1s, errors>1%, non2xx>0, rate<1000")
+    };
+    let at = text.find(['<', '>']).ok_or_else(|| wrong("there is no < or >"))?;
+    let (name, rest) = text.split_at(at);
+    let (comparison, value) = match (rest.strip_prefix(">="), rest.strip_prefix("<=")) {
+        (Some(value), _) => (Comparison::AtLeast, value),
+        (_, Some(value)) => (Comparison::AtMost, value),
+        _ if rest.starts_with('>') => (Comparison::Above, &rest[1..]),
+        _ => (Comparison::Below, &rest[1..]),
+    };
+    let metric = metric(name.trim()).ok_or_else(|| wrong("the metric is none of pNN, mean, max, rate, completed, errors, non2xx, wrong-status, wrong-length, unfinished"))?;
+    let value = value.trim();
+    let (number, percent) = value.strip_suffix('%').map_or((value, false), |number| (number, true));
+    let parsed = match metric {
+        _ if percent && !metric.is_count() => None,
+        Metric::Percentile(_) | Metric::Mean | Metric::Max => {
+            units::duration(number).map(|duration| duration.as_nanos() as f64 / 1000.0)
+        }
+        Metric::Rate => units::rate(number),
+        _ => number.parse().ok().filter(|number| (0.0..=f64::MAX).contains(number)),
+    };
+    let value = parsed.ok_or_else(|| wrong("the value cannot be read"))?;
+    Ok(Threshold { metric, comparison, value, percent, text: text.to_owned() })
+}
+
+fn metric(name: &str) -> Option<Metric> {
+    Some(match name {
+        "mean" => Metric::Mean,
+        "max" => Metric::Max,
+        "rate" => Metric::Rate,
+        "completed" => Metric::Completed,
+        "errors" => Metric::Errors,
+        "non2xx" => Metric::Non2xx,
+        "wrong-status" => Metric::WrongStatus,
+        "wrong-length" => Metric::WrongLength,
+        "unfinished" => Metric::Unfinished,
+        percentile => {
+            let number = percentile.strip_prefix('p')?.parse::<f64>().ok()?;
+            Metric::Percentile((0.0..=100.0).contains(&number).then_some(number / 100.0)?)
+        }
+    })
+}
+
+impl Metric {
+    /// It counts requests, so that it can be a part of all.
+    fn is_count(self) -> bool {
+        matches!(self, Metric::Errors | Metric::Non2xx | Metric::WrongStatus | Metric::WrongLength | Metric::Unfinished)
+    }
+
+    /// Its value in a run. One without a single answer has no latency that would hold a threshold: it is beyond any.
+    fn of(self, report: &Report, latencies: Option<&Histogram<u64>>) -> f64 {
+        let summary = |of: fn(&crate::report::Summary) -> f64| report.latency_us.as_ref().map_or(f64::INFINITY, of);
+        match self {
+            Metric::Percentile(quantile) => latencies
+                .filter(|latencies| !latencies.is_empty())
+                .map_or(f64::INFINITY, |latencies| latencies.value_at_quantile(quantile) as f64),
+            Metric::Mean => summary(|summary| summary.mean),
+            Metric::Max => summary(|summary| summary.max),
+            Metric::Rate => report.requests_per_second,
+            Metric::Completed => report.completed as f64,
+            Metric::Errors => report.errors.total() as f64,
+            Metric::Non2xx => (report.completed - report.status.success) as f64,
+            Metric::WrongStatus => report.wrong_status as f64,
+            Metric::WrongLength => report.wrong_length as f64,
+            Metric::Unfinished => report.unfinished.count as f64,
+        }
+    }
+}
+
+/// The thresholds that a run has passed.
+pub fn breaches(thresholds: &[Threshold], report: &Report) -> Vec<Breach> {
+    let latencies = report.histogram.to_histogram().ok();
+    let all = (report.completed + report.errors.total()).max(1) as f64;
+    let breach = |threshold: &Threshold| {
+        let value = threshold.metric.of(report, latencies.as_ref());
+        let value = if threshold.percent { value / all * 100.0 } else { value };
+        let passed = match threshold.comparison {
+            Comparison::Above => value > threshold.value,
+            Comparison::AtLeast => value >= threshold.value,
+            Comparison::Below => value < threshold.value,
+            Comparison::AtMost => value <= threshold.value,
+        };
+        let unit = match threshold.metric {
+            Metric::Percentile(_) | Metric::Mean | Metric::Max => " (us)",
+            _ if threshold.percent => " (%)",
+            _ => "",
+        };
+        passed.then(|| Breach { condition: format!("{}{unit}", threshold.text), value })
+    };
+    thresholds.iter().filter_map(breach).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 answers with 1 to 100 ms, and 25 failures.
+    fn report() -> Report {
+        let mut report: Report =
+            serde_json::from_str(include_str!("../../lab/tests/load-report.json")).expect("a report");
+        report.completed = 100;
+        report.errors = crate::report::Errors { receive: 25, ..Default::default() };
+        report.status = crate::report::StatusClasses { success: 90, server_error: 10, ..Default::default() };
+        report.requests_per_second = 50.0;
+        report.histogram =
+            crate::report::Buckets { significant_digits: 3, buckets: (1..=100).map(|n| (n * 1000, 1)).collect() };
+        report
+    }
+
+    #[test]
+    fn conditions_hold_or_are_passed() {
+        let report = report();
+        for (list, passed) in [
+            ("p99>50ms", 1),
+            ("p99>100ms", 0),
+            ("p50 > 51ms, p50>=50ms", 1),
+            ("p50<1s,p99.9>1us", 2),
+            ("non2xx>0", 1),
+            ("non2xx>9%", 0),
+            ("errors>19%,errors>20%", 1),
+            ("rate<51/s,rate<=50,rate<50", 2),
+            ("completed<100,wrong-status>0,unfinished>100", 0),
+        ] {
+            let breaches = breaches(&parse(list).expect(list), &report);
+            assert_eq!(breaches.len(), passed, "{list}: {breaches:?}");
+        }
+        let none = Report { completed: 0, latency_us: None, histogram: crate::report::Buckets::default(), ..report };
+        assert_eq!(breaches(&parse("p50>1h").expect("a threshold"), &none).len(), 1, "no answer is no good answer");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (list, part) in [
+            ("p99=5ms", "no < or >"),
+            ("p101>5ms", "none of"),
+            ("latency>5ms", "none of"),
+            ("p99>5", ""),
+            ("p99>fast", "cannot be read"),
+            ("p99>5%", "cannot be read"),
+            ("non2xx>-1", "cannot be read"),
+            ("", "no < or >"),
+        ] {
+            match parse(list) {
+                Err(said) => assert!(said.contains(part) && said.contains(list), "{list}: {said}"),
+                Ok(_) => assert!(part.is_empty(), "{list} was read"),
+            }
+        }
+    }
+}
