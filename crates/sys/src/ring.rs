@@ -439,7 +439,11 @@ impl Ring {
         }
         if self.backlog.is_empty() && self.uring.submission().is_empty() {
             self.submissions += 1;
-            self.at_once_submitted.append(&mut self.at_once);
+            if self.at_once_submitted.is_empty() {
+                std::mem::swap(&mut self.at_once_submitted, &mut self.at_once);
+            } else {
+                self.at_once_submitted.append(&mut self.at_once);
+            }
         }
         Ok(())
     }

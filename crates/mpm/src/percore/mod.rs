@@ -158,8 +158,11 @@ impl<'a, D: Driver> Core<'a, D> {
 
     /// Accepts unless draining, or out of descriptors. A core that is full accepts all the same and sheds.
     fn start_and_stop_accepting(&mut self) {
-        let (open, now) = (self.connections.open(), self.connections.turn.now);
-        self.exhausted = self.exhausted.filter(|exhausted| open >= exhausted.with && now < exhausted.until);
+        if let Some(Exhausted { with, until }) = self.exhausted
+            && (self.connections.open() < with || self.connections.turn.now >= until)
+        {
+            self.exhausted = None;
+        }
         let wanted = !self.host.draining() && self.exhausted.is_none();
         for listening in &mut self.listeners {
             if wanted && !listening.accepting {
