@@ -265,7 +265,7 @@ fn children_may_open_as_many_files_as_they_are_to_hold_connections() {
         let limits = format!("ulimit -S -n 300; ulimit -H -n {HARD}");
         let (dir, port) = configured(mpm, directives).unwrap();
         let mut server = Server::run(dir, port, |dir| after(&limits, &foreground(dir))).unwrap();
-        let child = server.children().unwrap()[0];
+        let child = until("a child", || server.children().ok()?.into_iter().next()).unwrap();
         let files = || -> Option<u64> {
             let limits = fs::read_to_string(format!("/proc/{}/limits", child.0)).ok()?;
             let line = limits.lines().find(|line| line.starts_with("Max open files"))?;

@@ -16,6 +16,11 @@ thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Makes room for the calling thread's spare buffers.
+pub fn make_pool() {
+    POOL.with_borrow_mut(|pool| pool.reserve_exact(POOL_MAX));
+}
+
 /// Received bytes that were not consumed yet, and room for more.
 #[derive(Debug, Default)]
 pub struct ReadBuffer {

@@ -12,7 +12,7 @@ use nix::sys::signal::SigSet;
 use crate::generation::{Child, Generation};
 use crate::limits::{Limits, Model};
 use crate::scoreboard::ServerState;
-use crate::{event, pause, percore, prefork, worker};
+use crate::{clock, event, pause, percore, prefork, worker};
 
 /// Exit status of a child that ended because it was asked to, or had served enough.
 pub const EXIT_WELL: u8 = 0;
@@ -37,6 +37,7 @@ pub fn run(child: &Child<'_>) -> u8 {
 
 /// The four shapes.
 pub(crate) fn serve(child: &Child<'_>) -> u8 {
+    clock::tick();
     for thread in 0..child.generation.scoreboard.threads() {
         child.worker(thread).begin();
     }

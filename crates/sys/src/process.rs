@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -49,13 +49,31 @@ pub fn spawn_child(body: impl FnOnce() -> u8) -> io::Result<i32> {
     assert!(has_one_thread(), "fork() in a process with several threads: {}", thread_names().join(", "));
     // SAFETY: the process has one thread (asserted above), so no lock is held by a thread that the child lacks, and the
     // child may run any code. It leaves by `_exit` below and so never reaches the caller's frames.
-    match unsafe { nix::unistd::fork() }? {
-        ForkResult::Parent { child } => Ok(child.as_raw()),
-        ForkResult::Child => {
+    match Errno::result(unsafe { fork() })? {
+        0 => {
             let status = catch_unwind(AssertUnwindSafe(body)).unwrap_or(EXIT_PANIC);
             exit_now(status)
         }
+        child => Ok(child),
     }
+}
+
+/// fork(2) without its handlers where the C library has that (`_Fork`, POSIX 2024). They put locks of the library in order
+/// that other threads may have held; there are none, and each child would make three pages its own for it.
+///
+/// # Safety
+/// The process has one thread.
+unsafe fn fork() -> libc::pid_t {
+    static BARE: OnceLock<Option<unsafe extern "C" fn() -> libc::pid_t>> = OnceLock::new();
+    let bare = BARE.get_or_init(|| {
+        // SAFETY: the name ends with a NUL; what is found is the function that POSIX describes, or nothing.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_DEFAULT, c"_Fork".as_ptr());
+            std::mem::transmute::<*mut libc::c_void, Option<unsafe extern "C" fn() -> libc::pid_t>>(found)
+        }
+    });
+    // SAFETY: the caller promises that the process has one thread.
+    unsafe { bare.map_or_else(|| libc::fork(), |bare| bare()) }
 }
 
 /// Ends the process at once: no destructors, no flushing of buffers that a parent would flush as well.

@@ -74,6 +74,12 @@ thread_local! {
     static FRONT: RefCell<Front> = const { RefCell::new(Front { owner: 0, sets: Vec::new(), given_up: 0, path: Vec::new() }) };
 }
 
+/// Makes the calling thread's memory, still empty, with all that the C library does the first time: in the parent, so that each
+/// child of prefork need not, which would cost it two pages.
+pub(super) fn begin() {
+    FRONT.with_borrow(|_| ());
+}
+
 /// Gives the calling thread's memory of the cache `owner`.
 pub(super) fn with<T>(owner: u64, work: impl FnOnce(&mut Front) -> T) -> T {
     FRONT.with_borrow_mut(|front| {

@@ -119,6 +119,7 @@ impl FileCache {
     pub fn new(settings: &FileSettings, root: PathBuf, types: Types) -> FileCache {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let descriptors = resource::getrlimit(resource::Resource::RLIMIT_NOFILE).map_or(OPEN_MAX, |(soft, _)| soft);
+        front::begin();
         FileCache {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             check: settings.check,
