@@ -7,6 +7,7 @@ use lexopt::Arg;
 use lexopt::prelude::ValueExt;
 
 use super::address::Url;
+use super::beyond::Beyond;
 use super::request::{self, Credentials, Method};
 
 /// Most connections ab takes.
@@ -64,8 +65,8 @@ pub struct Options {
     pub csv: Option<OsString>,
     /// `-w`, `-x`, `-y`, `-z`: attributes of table, tr, td.
     pub html: Option<[String; 3]>,
-    /// `--threads`.
-    pub threads: Option<u32>,
+    /// What ab never had.
+    pub beyond: Beyond,
     /// `-X`: a proxy's host, and the port as it is shown.
     pub proxy: Option<(String, i64)>,
     /// The URL as written.
@@ -124,7 +125,11 @@ pub fn parse(
                     break;
                 }
             }
-            Ok(Some(Arg::Long(name))) => return Err(Exit::Usage(Some(format!("there is no option --{name}")))),
+            Ok(Some(Arg::Long(name))) => {
+                let name = name.to_owned();
+                let value = || parser.value().ok().map(|value| value.to_string_lossy().into_owned());
+                draft.options.beyond.take(&name, value).map_err(|sentence| Exit::Usage(Some(sentence)))?;
+            }
             // getopt ends at the first argument that is no option.
             Ok(Some(Arg::Value(value))) => {
                 url = Some(value);
@@ -166,7 +171,7 @@ impl Draft {
             gnuplot: None,
             csv: None,
             html: None,
-            threads: None,
+            beyond: Beyond::default(),
             proxy: None,
             written: String::new(),
             url: Url { tls: false, host: String::new(), port: 80, path: String::new(), host_field: String::new() },
@@ -263,7 +268,21 @@ impl Draft {
             return Err(Exit::Error(format!("{PROGRAM}: {written}: TLS is not in this version; use an http:// URL")));
         }
         let options = &mut self.options;
+        let beyond = &options.beyond;
+        let files = options.gnuplot.is_some() || options.csv.is_some() || beyond.hdr.is_some();
+        if beyond.repeat.is_some() && files {
+            return Err(wrong(
+                "--repeat would write the files of -g, -e and --hdr again with each run; leave them out",
+            ));
+        }
+        if options.html.is_some() && (beyond.json || beyond.repeat.is_some() || !beyond.percentiles.is_empty()) {
+            return Err(wrong("--json, --repeat and --percentiles are not for HTML; leave out -w, -x, -y and -z"));
+        }
+        if beyond.json && (options.verbosity >= 2 || !beyond.percentiles.is_empty()) {
+            return Err(wrong("--json prints nothing but JSON; leave out -v and --percentiles"));
+        }
         options.request.finish_method();
+        options.request.http11 = options.beyond.http11;
         options.requests = self.requests;
         options.concurrency = concurrency;
         // ab stops at once at a time that was over before it began.
@@ -286,7 +305,7 @@ impl Options {
     pub fn threads(&self) -> u32 {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
         let connections = u32::try_from(self.concurrency).unwrap_or(u32::MAX);
-        self.threads.unwrap_or_else(processors).min(connections).max(1)
+        self.beyond.threads.unwrap_or_else(processors).min(connections).max(1)
     }
 
     /// Host and port to connect to.
@@ -410,6 +429,14 @@ mod tests {
         check(&["-p", "body", "-u", "body", "h/"], error("Cannot mix PUT with other methods\n"));
         check(&["-p", "none", "h/"], error("ab: Could not open POST data file (none): No such file or directory"));
         check(&["--such", "h/"], usage("there is no option --such"));
+        check(
+            &["--repeat", "2", "-e", "x", "h/"],
+            usage("--repeat would write the files of -g, -e and --hdr again with each run; leave them out"),
+        );
+        check(
+            &["--repeat=2", "-w", "h/"],
+            usage("--json, --repeat and --percentiles are not for HTML; leave out -w, -x, -y and -z"),
+        );
         check(&["-h"], Exit::Usage(None));
         check(&["-V", "-h"], Exit::Version);
         assert!(matches!(read(&["https://h/"]).0, Err(Exit::Error(sentence)) if sentence.contains("TLS")));

@@ -10,6 +10,8 @@ use super::common::{Common, Fatal};
 use super::distribution::Distribution;
 use super::spool::{Feeder, Sample};
 use crate::connection::Exchange;
+use crate::native::args::ExpectLength;
+use crate::native::record::{Expectation, Recorder, ThreadUse};
 use crate::outcome::{Failure, Observer, Verdict};
 
 /// Bytes of an answer shown with `-v 2`.
@@ -26,6 +28,10 @@ pub struct Rules {
     pub verbosity: i64,
     /// Show progress after each so many requests.
     pub heartbeat: Option<u64>,
+    /// Standard output is for text.
+    pub text: bool,
+    /// Requests have a schedule: those that were due before the window are not of it.
+    pub scheduled: bool,
 }
 
 /// One thread's counts and times.
@@ -39,6 +45,8 @@ pub struct Collector<'c> {
     pub window: u64,
     /// Requests of the warm-up count nowhere.
     warming: bool,
+    /// Keeps what `manifold load` reports, where that is wanted.
+    pub recorder: Option<Box<Recorder>>,
     /// Takes every request, where they are kept.
     feeder: Option<Feeder>,
     common: &'c Common,
@@ -139,7 +147,31 @@ impl Counts {
 impl<'c> Collector<'c> {
     /// Nothing collected yet.
     pub fn new(rules: Rules, common: &'c Common, warming: bool, feeder: Option<Feeder>) -> Collector<'c> {
-        Collector { counts: Counts::default(), times: Times::default(), window: 0, warming, feeder, common, rules }
+        Collector {
+            counts: Counts::default(),
+            times: Times::default(),
+            window: 0,
+            warming,
+            recorder: None,
+            feeder,
+            common,
+            rules,
+        }
+    }
+
+    /// Keeps what `manifold load` reports as well.
+    pub fn recording(mut self) -> Collector<'c> {
+        let length = if self.rules.variable_length { ExpectLength::Any } else { ExpectLength::First };
+        let recorder = Recorder::new(vec![Expectation { status: None, length }], self.rules.scheduled);
+        self.recorder = Some(Box::new(recorder));
+        self
+    }
+
+    /// The thread that measures begins.
+    pub fn begin(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.used_before = ThreadUse::now();
+        }
     }
 
     fn over(&mut self, exchange: &Exchange) {
@@ -245,9 +277,30 @@ impl Observer for Collector<'_> {
         self.times = Times::default();
         self.window = now;
         self.warming = false;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.window_opens(now);
+        }
+    }
+
+    fn window_closes(&mut self, now: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.window_closes(now);
+        }
+    }
+
+    fn opened(&mut self, nanoseconds: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.opened(nanoseconds);
+        }
     }
 
     fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()> {
+        if let Some(recorder) = &mut self.recorder {
+            let _never_ends_the_run = recorder.completed(exchange);
+        }
+        if self.is_of_warm_up(exchange) {
+            return ControlFlow::Continue(());
+        }
         let expected = self.common.expect(exchange.body);
         if exchange.body != expected && !self.rules.variable_length {
             self.counts.length += 1;
@@ -259,12 +312,29 @@ impl Observer for Collector<'_> {
     }
 
     fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict {
+        let verdict = if self.is_of_warm_up(exchange) { Verdict::Count } else { self.judge(failure, exchange) };
+        // What is sent again has not failed.
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| verdict != Verdict::Retry) {
+            recorder.failed(failure, exchange);
+        }
+        verdict
+    }
+}
+
+impl Collector<'_> {
+    fn is_of_warm_up(&self, exchange: &Exchange) -> bool {
+        self.rules.scheduled && exchange.intended < self.window
+    }
+
+    fn judge(&mut self, failure: Failure, exchange: &Exchange) -> Verdict {
         match failure {
             Failure::Connect(error) => self.connect_failed(error, exchange),
             Failure::Receive(error) => self.receive_failed(error, exchange),
             Failure::Write(_) => {
-                // A closed standard output is noticed when the report is written.
-                let _noticed_later = super::show("Send request failed!\n");
+                if self.rules.text {
+                    // A closed standard output is noticed when the report is written.
+                    let _noticed_later = super::show("Send request failed!\n");
+                }
                 self.counts.write += 1;
                 self.failed_once(exchange, |counts| &mut counts.length)
             }
@@ -283,8 +353,14 @@ impl Observer for Collector<'_> {
 mod tests {
     use super::*;
 
-    const RULES: Rules =
-        Rules { tolerate_receive_errors: false, variable_length: false, verbosity: 0, heartbeat: None };
+    const RULES: Rules = Rules {
+        tolerate_receive_errors: false,
+        variable_length: false,
+        verbosity: 0,
+        heartbeat: None,
+        text: true,
+        scheduled: false,
+    };
 
     fn exchange(body: u64) -> Exchange {
         Exchange {
@@ -327,6 +403,12 @@ mod tests {
         assert_eq!((collector.counts, collector.window), (Counts::default(), 7));
         assert!(collector.completed(&exchange(44)).is_continue());
         assert_eq!((collector.counts.done, collector.times.total.sorted().count), (1, 1));
+        // Of a schedule, what was due before does not count either.
+        collector.rules.scheduled = true;
+        collector.window_opens(1_000_001);
+        assert!(collector.completed(&exchange(44)).is_continue());
+        assert_eq!(collector.failed(Failure::Truncated, &exchange(44)), Verdict::Count);
+        assert_eq!(collector.counts, Counts::default());
     }
 
     #[test]

@@ -5,12 +5,14 @@
 
 mod address;
 mod args;
+mod beyond;
 mod collect;
 mod common;
 mod crew;
 mod distribution;
 mod files;
 mod html;
+mod repeat;
 mod report;
 mod request;
 mod spool;
@@ -26,6 +28,9 @@ use std::process::ExitCode;
 use jiff::tz::TimeZone;
 use nix::errno::Errno;
 
+use crate::native;
+use crate::report::Report;
+use crate::verdict;
 use address::Unreachable;
 use args::{Exit, Options};
 use crew::{Run, Why};
@@ -33,6 +38,8 @@ use report::{Figures, Shown};
 
 /// Exit status of wrong usage.
 const USAGE_STATUS: u8 = 22;
+/// Exit status of a run on which a condition of `--fail-on` holds, as k6 has it.
+const FAILED_STATUS: u8 = 99;
 /// Exit status and error number of a silent server.
 const SILENCE: (u8, u32) = (119, 70_007);
 /// Requests waiting for less than this at the end are not worth a warning, microseconds.
@@ -42,7 +49,10 @@ const STALLED_US: u64 = 1_000_000;
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let parsed = args::parse(args, &|path| std::fs::read(path), &mut |complaint| tell(&format!("{complaint}\n")));
     match parsed {
-        Ok(options) => ExitCode::from(run(&options).unwrap_or(1)),
+        Ok(options) => ExitCode::from(run(&options).unwrap_or_else(|error| {
+            tell(&format!("ab: {error}\n"));
+            1
+        })),
         Err(Exit::Version) => {
             let shown = io::stdout().write_all(banner(false).as_bytes());
             if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) }
@@ -85,11 +95,27 @@ fn run(options: &Options) -> io::Result<u8> {
         tell("apr_pollset_poll: Invalid argument (22)\n");
         return Ok(Errno::EINVAL as u8);
     }
-    finish(options, crew::run(options, head, &addresses, local)?)
+    let mut rates = repeat::Rates::default();
+    for number in 1..=options.beyond.repeat.unwrap_or(1) {
+        let run = crew::run(options, &head, &addresses, local)?;
+        let goes_on = matches!(run.ended, Why::Over);
+        rates.add(run.counts.done, run.taken);
+        let status = finish(options, run)?;
+        if !goes_on || status != 0 {
+            return Ok(status);
+        }
+        if options.beyond.repeat == Some(number) && !options.beyond.json {
+            show(&rates.summary())?;
+        }
+    }
+    Ok(0)
 }
 
 /// Up to the moment the first connection is opened.
 fn opening(options: &Options, head: &str) -> String {
+    if options.beyond.json {
+        return String::new();
+    }
     let mut text = banner(options.html.is_some());
     if options.html.is_none() {
         let waiting = if options.heartbeat().is_some() { "\n" } else { "..." };
@@ -126,12 +152,43 @@ fn whereabouts(options: &Options) -> Result<(Vec<SocketAddr>, Option<IpAddr>), U
 
 /// Says how the run ended, and what was done.
 fn finish(options: &Options, run: Run) -> io::Result<u8> {
-    let done = run.counts.done;
-    let status = match &run.ended {
+    let (done, text) = (run.counts.done, !options.beyond.json);
+    let given_up = !matches!(run.ended, Why::Over | Why::Interrupted);
+    let status = tell_the_end(options, &run)?;
+    if given_up && done > 0 && text {
+        // This is all that the original tells of a run that it gives up.
+        show(&format!("Total of {done} requests completed\n"))?;
+    }
+    let figures = figures(options, &run);
+    if done > 0 || !given_up {
+        warn_of_waiting(&run.unfinished, run.times.total.max());
+        warn_of_the_schedule(&run);
+        if text {
+            show_report(options, &figures)?;
+        }
+    }
+    let breaches = match &run.report {
+        Some(report) => show_beyond(options, report)?,
+        None => 0,
+    };
+    let written = done == 0 || options.html.is_some() || write_files(options, &figures, run);
+    Ok(if breaches > 0 {
+        FAILED_STATUS
+    } else if written {
+        status
+    } else {
+        1
+    })
+}
+
+/// ab's last words on how the run ended; the exit status.
+fn tell_the_end(options: &Options, run: &Run) -> io::Result<u8> {
+    Ok(match &run.ended {
         Why::Over if options.heartbeat().is_some() => {
-            tell(&format!("Finished {done} requests\n"));
+            tell(&format!("Finished {} requests\n", run.counts.done));
             0
         }
+        Why::Over if options.beyond.json => 0,
         Why::Over => {
             show("..done\n")?;
             0
@@ -151,23 +208,33 @@ fn finish(options: &Options, run: Run) -> io::Result<u8> {
             tell(&format!("apr_pollset_poll: {} ({number})\n", plain(error)));
             number as u8
         }
-    };
-    if !matches!(run.ended, Why::Over | Why::Interrupted) {
-        if done == 0 {
-            return Ok(status);
-        }
-        // This is all that the original tells of a run that it gives up.
-        show(&format!("Total of {done} requests completed\n"))?;
-    }
-    warn_of_waiting(&run.unfinished, run.times.total.max());
-    let figures = figures(options, &run);
+    })
+}
+
+fn show_report(options: &Options, figures: &Figures) -> io::Result<()> {
     let shown = Shown { percentiles: options.percentiles, confidence: options.confidence };
     match &options.html {
-        Some(attributes) => show(&html::render(&figures, &html_attributes(attributes)))?,
-        None => show(&report::render(&figures, shown))?,
+        Some(attributes) => show(&html::render(figures, &html_attributes(attributes)))?,
+        None => show(&report::render(figures, shown))?,
     }
-    let written = done == 0 || options.html.is_some() || write_files(options, &figures, run);
-    Ok(if written { status } else { 1 })
+    if options.beyond.percentiles.is_empty() || figures.counts.done == 0 {
+        return Ok(());
+    }
+    show(&report::percentiles_asked(&figures.total, &options.beyond.percentiles))
+}
+
+/// What the long options show and write; how many conditions of `--fail-on` hold.
+fn show_beyond(options: &Options, report: &Report) -> io::Result<usize> {
+    if options.beyond.json {
+        show(&format!("{}\n", serde_json::to_string(report)?))?;
+    }
+    if let Some(path) = &options.beyond.hdr {
+        std::fs::write(path, native::files::hdr(report)?)
+            .map_err(|error| io::Error::other(format!("cannot write {}: {}", path.display(), plain(&error))))?;
+    }
+    let breaches = verdict::breaches(&options.beyond.fail_on, report);
+    breaches.iter().for_each(|breach| tell(&format!("ab: failed on {breach}\n")));
+    Ok(breaches.len())
 }
 
 /// Writes the files of `-e` and `-g`; false: that failed, and was told.
@@ -200,6 +267,23 @@ fn warn_of_waiting(ages: &[u64], longest_us: u64) {
         tell(&format!(
             "Warning: requests without an answer at the end: {}, the oldest after {seconds:.1} seconds\n",
             ages.len()
+        ));
+    }
+}
+
+/// A schedule that was not kept is said, on standard error, where the report cannot show it.
+fn warn_of_the_schedule(run: &Run) {
+    if run.unsent > 0 {
+        tell(&format!(
+            "Warning: requests that were due and never sent, since all connections were busy: {}\n",
+            run.unsent
+        ));
+    }
+    if run.late > run.counts.done / 100 {
+        tell(&format!(
+            "Warning: requests that this machine sent late by more than {} us: {}\n",
+            crew::LATE_US,
+            run.late
         ));
     }
 }

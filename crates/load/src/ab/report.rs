@@ -180,6 +180,17 @@ fn percentiles(out: &mut String, total: &Sorted) -> fmt::Result {
     Ok(())
 }
 
+/// The percentiles of the total time that were asked for, in milliseconds to the microsecond.
+pub fn percentiles_asked(total: &Sorted, asked: &[(String, f64)]) -> String {
+    let mut text = String::from("\nPercentiles of the total time (ms)\n");
+    for (written, percentage) in asked {
+        // The nearest rank: the shortest time within which so many were served.
+        let rank = (percentage / 100.0 * total.count as f64).ceil().max(1.0) as u64 - 1;
+        text.push_str(&format!("{written:>8}%  {:>12.3}\n", total.at(rank) as f64 / 1000.0));
+    }
+    text
+}
+
 /// Microseconds as whole milliseconds, rounded to the nearest.
 pub fn milliseconds(microseconds: u64) -> u64 {
     (microseconds + 500) / 1000
@@ -324,6 +335,15 @@ Total:          0    10   20
         check(&[499, 499, 502], "ERROR");
         check(&[1000, 1000, 1000, 9000, 9000, 90_000], "");
         check(&[0, 0, 499, 1500, 1500], "WARNING");
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_nearest_rank() {
+        let total = sorted(&(1..=1000).collect::<Vec<u64>>());
+        let asked =
+            [("0".to_owned(), 0.0), ("50".to_owned(), 50.0), ("99.95".to_owned(), 99.95), ("100".to_owned(), 100.0)];
+        let expected = "\nPercentiles of the total time (ms)\n       0%         0.001\n      50%         0.500\n   99.95%         1.000\n     100%         1.000\n";
+        assert_eq!(percentiles_asked(&total, &asked), expected);
     }
 
     #[test]

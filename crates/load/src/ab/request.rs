@@ -42,6 +42,8 @@ pub struct Parts {
     pub content_type: Option<String>,
     /// The body of `-p` or `-u`.
     pub body: Option<Vec<u8>>,
+    /// HTTP/1.1 instead of 1.0.
+    pub http11: bool,
 }
 
 impl Parts {
@@ -65,13 +67,16 @@ impl Parts {
 
     /// The request's head; `target` is a path or, for a proxy, a URL.
     pub fn head(&self, target: &str, host_field: &str, keep_alive: bool) -> String {
-        let mut head = format!("{} {target} HTTP/1.0\r\n", self.method_name());
+        let version = if self.http11 { "1.1" } else { "1.0" };
+        let mut head = format!("{} {target} HTTP/{version}\r\n", self.method_name());
         let mut line = |text: &str| {
             head.push_str(text);
             head.push_str("\r\n");
         };
         if keep_alive {
             line("Connection: Keep-Alive");
+        } else if self.http11 {
+            line("Connection: close");
         }
         if !self.cookies.is_empty() {
             line(&format!("Cookie: {}", self.cookies.join("; ")));
@@ -145,6 +150,7 @@ mod tests {
             headers: vec!["X: 1".into()],
             content_type: Some("a/b".into()),
             body: Some(b"12345".to_vec()),
+            http11: false,
         };
         let expected = "POST /x HTTP/1.0\r\nConnection: Keep-Alive\r\nCookie: a=b\r\nAuthorization: Basic dTpw\r\n\
             Proxy-Authorization: Basic eDp5\r\nContent-length: 5\r\nContent-type: a/b\r\nX: 1\r\nHost: h:8\r\n\
@@ -160,6 +166,13 @@ mod tests {
         };
         let expected = "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\nhost: other\r\nACCEPT: x\r\nUser-Agent:z\r\nConnection: close\r\n\r\n";
         assert_eq!(parts.head("/", "h", true), expected);
+    }
+
+    #[test]
+    fn a_newer_version_says_when_a_connection_is_not_kept() {
+        let parts = Parts { http11: true, ..Parts::default() };
+        assert!(parts.head("/", "h", false).starts_with("GET / HTTP/1.1\r\nConnection: close\r\n"));
+        assert!(parts.head("/", "h", true).starts_with("GET / HTTP/1.1\r\nConnection: Keep-Alive\r\n"));
     }
 
     #[test]

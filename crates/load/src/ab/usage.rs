@@ -1,9 +1,14 @@
 //! ab's usage text.
 
+use super::beyond;
+
 /// The options, in ab's columns; `name` is what the program is called by.
 pub fn usage(name: &str) -> String {
-    format!("Usage: {name} [options] [http[s]://]hostname[:port]/path\n{OPTIONS}")
+    let beyond: String = beyond::OPTIONS.iter().map(|(option, what)| format!("    {option:<15} {what}\n")).collect();
+    format!("Usage: {name} [options] [http[s]://]hostname[:port]/path\n{OPTIONS}{BEYOND}{beyond}")
 }
+
+const BEYOND: &str = "Beyond ApacheBench's:\n";
 
 const OPTIONS: &str = "\
 Options are:

@@ -38,6 +38,11 @@ pub struct ThreadResult {
 
 /// Merges the threads' figures; `began` is the time of the run's clock 0.
 pub fn assemble(options: &Options, plan: &Plan, began: SystemTime, threads: &[ThreadResult]) -> Report {
+    merge(config(options, plan), began, threads)
+}
+
+/// The same for whoever has no options of ours.
+pub fn merge(config: Config, began: SystemTime, threads: &[ThreadResult]) -> Report {
     let mut sum = Sum::default();
     threads.iter().for_each(|thread| sum.add(thread));
     let seconds = threads.iter().map(window_seconds).fold(0.0, f64::max);
@@ -48,7 +53,8 @@ pub fn assemble(options: &Options, plan: &Plan, began: SystemTime, threads: &[Th
     let mut report = Report {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        config: config(options, plan),
+        schedule: matches!(config.pace, PaceConfig::Open { .. }).then(|| kept(threads, &sum.health)),
+        config,
         started_unix_us: u64::try_from(started.as_micros()).unwrap_or(0),
         seconds,
         completed,
@@ -70,7 +76,6 @@ pub fn assemble(options: &Options, plan: &Plan, began: SystemTime, threads: &[Th
         connect: Connect { opened: sum.connects.count(), latency_us: Summary::of(&sum.connects) },
         unfinished: unfinished(&sum.ages),
         unserved_connections: sum.unserved,
-        schedule: matches!(options.pace, Pace::Open { .. }).then(|| kept(threads, &sum.health)),
         generator: generator(threads, &sum.health),
         series: series(&sum.series),
         flags: Vec::new(),

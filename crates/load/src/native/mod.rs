@@ -1,8 +1,8 @@
 //! `manifold load`: the generator with figures to trust, for people and for the laboratory.
 
 pub mod args;
-mod assemble;
-mod files;
+pub(crate) mod assemble;
+pub(crate) mod files;
 mod intervals;
 mod pace;
 mod plan_file;
