@@ -133,6 +133,29 @@ fn all_requests_reach_the_gnuplot_file() {
     assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 1);
 }
 
+/// Many connections to servers that refuse, reset, say nothing or stop in the middle: the run ends, with what was done.
+#[test]
+fn many_connections_to_bad_servers_end() {
+    let target = Target::start("127.0.0.1").unwrap();
+    for (line, status, done) in [
+        ("-r -n 300 -c 50 URL/reset", 0, Some("300")),
+        ("-r -n 300 -c 50 URL/reset-midway", 0, Some("300")),
+        ("-n 100 -c 20 URL/close", 0, Some("100")),
+        ("-n 100 -c 20 -s 1 URL/never", 119, None),
+        ("-n 100 -c 20 -k -s 1 URL/half", 119, None),
+        ("-n 100 -c 20 -r -s 1 --rate 200 URL/never", 0, Some("100")),
+        ("-n 100 -c 20 -t 1 -s 20 URL/never", 0, Some("0")),
+        ("-r -n 300 -c 50 http://127.0.0.1:1/", 0, Some("300")),
+        ("-n 300 -c 50 http://127.0.0.1:1/", 111, None),
+    ] {
+        target.rewind();
+        let (ended, stdout, stderr) = run(&target, line);
+        assert_eq!(ended, Some(status), "{line}: {stdout}{stderr}");
+        let shown = stdout.lines().find_map(|line| line.strip_prefix("Complete requests:"));
+        assert_eq!(shown.map(str::trim), done, "{line}: {stdout}{stderr}");
+    }
+}
+
 /// More connections than a process may usually open.
 #[test]
 fn ten_thousand_connections() {

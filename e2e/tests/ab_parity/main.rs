@@ -216,6 +216,18 @@ fn an_interrupted_run_shows_its_report() {
     }
 }
 
+/// A run with `-w` that is interrupted: the original forgets that HTML was asked for.
+#[test]
+fn an_interrupted_run_stays_html() {
+    if !comparable() {
+        return;
+    }
+    let [theirs, ours] = BOTH.map(|which| interrupted(which, &["-n", "10", "-w"]));
+    assert!(theirs.stdout.contains("\nComplete requests:      3\n") && !theirs.stdout.contains("<table"), "{theirs:?}");
+    assert!(ours.stdout.contains("Complete requests:</th><td colspan=2 bgcolor=white>3<"), "{ours:?}");
+    assert_eq!((theirs.status, ours.status), (Some(1), Some(1)));
+}
+
 /// Three requests are done and the fourth waits when it is interrupted.
 fn interrupted(which: Which, arguments: &[&str]) -> Deed {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
