@@ -46,6 +46,17 @@ pub struct Plan {
     pub connect_pause: Duration,
     /// Decides every random choice.
     pub seed: u64,
+    /// How the threads wait.
+    pub poller: PollerKind,
+}
+
+/// How threads wait for their connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollerKind {
+    /// In io_uring, or in epoll where that is missing or forbidden.
+    Ring,
+    /// In epoll.
+    Epoll,
 }
 
 impl Plan {
@@ -69,6 +80,7 @@ impl Plan {
             probe_first: false,
             connect_pause: Duration::ZERO,
             seed: 0,
+            poller: PollerKind::Epoll,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -68,8 +69,20 @@ fn reset(stream: &TcpStream) -> std::io::Result<()> {
     socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO))
 }
 
+thread_local! {
+    static POLLER: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Whatever holds, holds on io_uring (where it is permitted) and on epoll.
+fn on_both(test: impl Fn()) {
+    for poller in ["ring", "epoll"] {
+        POLLER.set(poller);
+        test();
+    }
+}
+
 fn load(url: &str, line: &str) -> Report {
-    let args = line.split_whitespace().map(OsString::from).chain([OsString::from(url)]);
+    let args = line.split_whitespace().chain(["--poller", POLLER.get(), url]).map(OsString::from);
     let Ok(Command::Run(options)) = parse(args) else { panic!("{line} is not understood") };
     run(&options).unwrap()
 }
@@ -81,177 +94,204 @@ fn flags(report: &Report) -> Vec<Flag> {
 
 #[test]
 fn kept_connections_carry_all_requests() {
-    let url = serve(|mut stream, _| always(&mut stream, OK));
-    let report = load(&url, "-k -c 4 -n 500 --expect-status 200 --expect-length 5");
-    assert_eq!((report.completed, report.errors.total(), report.connect.opened), (500, 0, 4));
-    assert_eq!((report.status.success, report.bytes.body), (500, 2500));
-    assert_eq!(report.bytes.received, 500 * OK.len() as u64);
-    assert_eq!((report.unfinished.count, report.unserved_connections), (0, 0));
-    assert_eq!(report.histogram.to_histogram().unwrap().len(), 500);
-    assert_eq!(report.series.completed.iter().sum::<u64>(), 500);
-    assert!(flags(&report).is_empty(), "{:?}", report.flags);
+    on_both(|| {
+        let url = serve(|mut stream, _| always(&mut stream, OK));
+        let report = load(&url, "-k -c 4 -n 500 --expect-status 200 --expect-length 5");
+        assert_eq!((report.completed, report.errors.total(), report.connect.opened), (500, 0, 4));
+        assert_eq!((report.status.success, report.bytes.body), (500, 2500));
+        assert_eq!(report.bytes.received, 500 * OK.len() as u64);
+        assert_eq!((report.unfinished.count, report.unserved_connections), (0, 0));
+        assert_eq!(report.histogram.to_histogram().unwrap().len(), 500);
+        assert_eq!(report.series.completed.iter().sum::<u64>(), 500);
+        assert!(flags(&report).is_empty(), "{:?}", report.flags);
+    });
 }
 
 #[test]
 fn threads_share_connections_and_requests() {
-    let url = serve(|mut stream, _| always(&mut stream, OK));
-    let report = load(&url, "-k -c 5 -n 301 --threads 2");
-    assert_eq!((report.completed, report.connect.opened, report.unserved_connections), (301, 5, 0));
+    on_both(|| {
+        let url = serve(|mut stream, _| always(&mut stream, OK));
+        let report = load(&url, "-k -c 5 -n 301 --threads 2");
+        assert_eq!((report.completed, report.connect.opened, report.unserved_connections), (301, 5, 0));
+    });
 }
 
 #[test]
 fn one_connection_a_request() {
-    let url = serve(|stream, _| once(stream, LAST));
-    let report = load(&url, "-c 4 -n 100");
-    assert_eq!((report.completed, report.errors.total(), report.connect.opened), (100, 0, 100));
-    assert!(flags(&report).is_empty(), "{:?}", report.flags);
+    on_both(|| {
+        let url = serve(|stream, _| once(stream, LAST));
+        let report = load(&url, "-c 4 -n 100");
+        assert_eq!((report.completed, report.errors.total(), report.connect.opened), (100, 0, 100));
+        assert!(flags(&report).is_empty(), "{:?}", report.flags);
+    });
 }
 
 #[test]
 fn a_connection_the_server_announced_to_close_is_no_error() {
-    let url = serve(|mut stream, _| {
-        for answer in [OK, OK, LAST] {
-            request(&mut stream)?;
-            stream.write_all(answer)?;
-        }
-        Ok(())
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            for answer in [OK, OK, LAST] {
+                request(&mut stream)?;
+                stream.write_all(answer)?;
+            }
+            Ok(())
+        });
+        let report = load(&url, "-k -c 1 -n 60");
+        assert_eq!((report.completed, report.errors.total(), report.connect.opened), (60, 0, 20));
     });
-    let report = load(&url, "-k -c 1 -n 60");
-    assert_eq!((report.completed, report.errors.total(), report.connect.opened), (60, 0, 20));
 }
 
 #[test]
 fn a_kept_connection_closed_without_a_word_is_told() {
-    let url = serve(|mut stream, _| {
-        for _ in 0..3 {
-            request(&mut stream)?;
-            stream.write_all(OK)?;
-        }
-        request(&mut stream).map(drop)
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            for _ in 0..3 {
+                request(&mut stream)?;
+                stream.write_all(OK)?;
+            }
+            request(&mut stream).map(drop)
+        });
+        let report = load(&url, "-k -c 1 -n 8");
+        assert_eq!((report.completed, report.errors.closed_reused), (6, 2));
+        assert_eq!(flags(&report), [Flag::Errors]);
     });
-    let report = load(&url, "-k -c 1 -n 8");
-    assert_eq!((report.completed, report.errors.closed_reused), (6, 2));
-    assert_eq!(flags(&report), [Flag::Errors]);
 }
 
 #[test]
 fn large_bodies_and_bodies_that_end_with_the_connection() {
-    let url = serve(|mut stream, number| {
-        request(&mut stream)?;
-        if number % 2 == 0 {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\nConnection: close\r\n\r\n")?;
-        } else {
-            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n")?;
-        }
-        stream.write_all(&vec![b'x'; 300_000])
+    on_both(|| {
+        let url = serve(|mut stream, number| {
+            request(&mut stream)?;
+            if number % 2 == 0 {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\nConnection: close\r\n\r\n")?;
+            } else {
+                stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n")?;
+            }
+            stream.write_all(&vec![b'x'; 300_000])
+        });
+        let report = load(&url, "-c 3 -n 20");
+        assert_eq!((report.completed, report.errors.total(), report.bytes.body), (20, 0, 6_000_000));
     });
-    let report = load(&url, "-c 3 -n 20");
-    assert_eq!((report.completed, report.errors.total(), report.bytes.body), (20, 0, 6_000_000));
 }
 
 #[test]
 fn answers_that_come_in_pieces() {
-    let url = serve(|mut stream, _| {
-        stream.set_nodelay(true)?;
-        let answer: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
-        while request(&mut stream)? {
-            for piece in answer.chunks(7) {
-                stream.write_all(piece)?;
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            stream.set_nodelay(true)?;
+            let answer: &[u8] =
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+            while request(&mut stream)? {
+                for piece in answer.chunks(7) {
+                    stream.write_all(piece)?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        let report = load(&url, "-k -c 2 -n 40 --expect-length 5");
+        assert_eq!((report.completed, report.wrong_length, report.errors.total()), (40, 0, 0));
     });
-    let report = load(&url, "-k -c 2 -n 40 --expect-length 5");
-    assert_eq!((report.completed, report.wrong_length, report.errors.total()), (40, 0, 0));
 }
 
 #[test]
 fn every_way_to_fail_has_its_class() {
-    let check = |what: &str, behave: Behaviour, class: fn(&Report) -> u64| {
-        let report = load(&serve(behave), "-c 2 -n 10");
-        assert_eq!(
-            (report.completed, class(&report), report.errors.total()),
-            (0, 10, 10),
-            "{what}: {:?}",
-            report.errors
+    on_both(|| {
+        let check = |what: &str, behave: Behaviour, class: fn(&Report) -> u64| {
+            let report = load(&serve(behave), "-c 2 -n 10");
+            assert_eq!(
+                (report.completed, class(&report), report.errors.total()),
+                (0, 10, 10),
+                "{what}: {:?}",
+                report.errors
+            );
+            assert_eq!(flags(&report), [Flag::Errors, Flag::UnservedConnections, Flag::NothingCompleted], "{what}");
+            assert!(report.latency_us.is_none());
+        };
+        check(
+            "truncated",
+            |stream, _| once(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
+            |r| r.errors.length,
         );
-        assert_eq!(flags(&report), [Flag::Errors, Flag::UnservedConnections, Flag::NothingCompleted], "{what}");
-        assert!(report.latency_us.is_none());
-    };
-    check(
-        "truncated",
-        |stream, _| once(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
-        |r| r.errors.length,
-    );
-    check("no answer", |stream, _| once(stream, b""), |r| r.errors.exceptions);
-    check("no HTTP", |stream, _| once(stream, b"hello\r\n\r\n"), |r| r.errors.exceptions);
-    let resetting: Behaviour = |mut stream, _| {
-        request(&mut stream)?;
-        reset(&stream)
-    };
-    check("reset", resetting, |r| r.errors.receive);
+        check("no answer", |stream, _| once(stream, b""), |r| r.errors.exceptions);
+        check("no HTTP", |stream, _| once(stream, b"hello\r\n\r\n"), |r| r.errors.exceptions);
+        let resetting: Behaviour = |mut stream, _| {
+            request(&mut stream)?;
+            reset(&stream)
+        };
+        check("reset", resetting, |r| r.errors.receive);
+    });
 }
 
 #[test]
 fn a_silent_server_is_a_timeout() {
-    let url = serve(|mut stream, _| {
-        request(&mut stream)?;
-        // Until the client gives up.
-        request(&mut stream).map(drop)
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            request(&mut stream)?;
+            // Until the client gives up.
+            request(&mut stream).map(drop)
+        });
+        let report = load(&url, "-c 2 -n 4 --timeout 0.1");
+        assert_eq!((report.completed, report.errors.timeout), (0, 4));
     });
-    let report = load(&url, "-c 2 -n 4 --timeout 0.1");
-    assert_eq!((report.completed, report.errors.timeout), (0, 4));
 }
 
 #[test]
 fn requests_without_an_answer_at_the_end_are_told() {
-    let url = serve(|mut stream, number| {
-        if number == 0 {
-            return always(&mut stream, OK);
-        }
-        request(&mut stream)?;
-        request(&mut stream).map(drop)
+    on_both(|| {
+        let url = serve(|mut stream, number| {
+            if number == 0 {
+                return always(&mut stream, OK);
+            }
+            request(&mut stream)?;
+            request(&mut stream).map(drop)
+        });
+        let report = load(&url, "-k -c 3 --duration 1.3");
+        assert!(report.completed > 0);
+        assert_eq!(report.unserved_connections, 2);
+        assert!(report.unfinished.count >= 2 && report.unfinished.max_age_us > 1_000_000.0, "{:?}", report.unfinished);
+        assert_eq!(flags(&report), [Flag::UnservedConnections, Flag::Stalled]);
     });
-    let report = load(&url, "-k -c 3 --duration 1.3");
-    assert!(report.completed > 0);
-    assert_eq!(report.unserved_connections, 2);
-    assert!(report.unfinished.count >= 2 && report.unfinished.max_age_us > 1_000_000.0, "{:?}", report.unfinished);
-    assert_eq!(flags(&report), [Flag::UnservedConnections, Flag::Stalled]);
 }
 
 #[test]
 fn the_warm_up_is_not_in_the_figures() {
-    let url = serve(|mut stream, _| always(&mut stream, OK));
-    let report = load(&url, "-k -c 3 -n 50 --warmup 0.2");
-    assert_eq!((report.completed, report.connect.opened), (50, 0));
-    assert!(report.completed_with_warmup > report.completed);
-    assert_eq!(report.status.success, 50);
+    on_both(|| {
+        let url = serve(|mut stream, _| always(&mut stream, OK));
+        let report = load(&url, "-k -c 3 -n 50 --warmup 0.2");
+        assert_eq!((report.completed, report.connect.opened), (50, 0));
+        assert!(report.completed_with_warmup > report.completed);
+        assert_eq!(report.status.success, 50);
+    });
 }
 
 #[test]
 fn other_statuses_and_lengths_than_expected_are_flagged() {
-    let url = serve(|mut stream, number| {
-        always(&mut stream, if number == 0 { OK } else { b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n" })
+    on_both(|| {
+        let url = serve(|mut stream, number| {
+            always(&mut stream, if number == 0 { OK } else { b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n" })
+        });
+        let report = load(&url, "-k -c 2 -n 20 --expect-length 5");
+        assert_eq!(report.completed, 20);
+        assert!(report.status.server_error > 0 && report.status.server_error == report.wrong_status);
+        assert_eq!(report.wrong_length, report.wrong_status);
+        assert_eq!(flags(&report), [Flag::WrongStatus, Flag::WrongLength]);
+        let any = load(&serve(|stream, _| once(stream, LAST)), "-c 1 -n 3 --expect-length any --expect-status 200");
+        assert!(flags(&any).is_empty());
     });
-    let report = load(&url, "-k -c 2 -n 20 --expect-length 5");
-    assert_eq!(report.completed, 20);
-    assert!(report.status.server_error > 0 && report.status.server_error == report.wrong_status);
-    assert_eq!(report.wrong_length, report.wrong_status);
-    assert_eq!(flags(&report), [Flag::WrongStatus, Flag::WrongLength]);
-    let any = load(&serve(|stream, _| once(stream, LAST)), "-c 1 -n 3 --expect-length any --expect-status 200");
-    assert!(flags(&any).is_empty());
 }
 
 #[test]
 fn nobody_listening_is_an_error_before_the_run() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    drop(listener);
-    let Ok(Command::Run(options)) = parse(["-n", "10", &url].into_iter().map(OsString::from)) else {
-        panic!("not understood")
-    };
-    let error = run(&options).unwrap_err().to_string();
-    assert!(error.contains("cannot connect to 127.0.0.1"), "{error}");
+    on_both(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        let Ok(Command::Run(options)) = parse(["-n", "10", &url].into_iter().map(OsString::from)) else {
+            panic!("not understood")
+        };
+        let error = run(&options).unwrap_err().to_string();
+        assert!(error.contains("cannot connect to 127.0.0.1"), "{error}");
+    });
 }
 
 /// Answers with the request line and the body that came, so that what was sent can be counted.
@@ -281,58 +321,64 @@ fn mirror(mut stream: TcpStream, _: usize) -> std::io::Result<()> {
 
 #[test]
 fn a_plan_sends_several_requests_by_their_weights() {
-    let url = serve(mirror);
-    let path = std::env::temp_dir().join(format!("manifold-plan-{}.toml", std::process::id()));
-    let plan = format!(
-        "connections = 4\nrequests = 4000\nkeep-alive = true\nexpect-status = 200\n\
+    on_both(|| {
+        let url = serve(mirror);
+        let path = std::env::temp_dir().join(format!("manifold-plan-{}.toml", std::process::id()));
+        let plan = format!(
+            "connections = 4\nrequests = 4000\nkeep-alive = true\nexpect-status = 200\n\
          [[request]]\nurl = '{url}plain'\nweight = 3\n\
          [[request]]\nurl = '{url}created'\ndata = 'x=1'\nexpect-status = 201\n"
-    );
-    std::fs::write(&path, plan).unwrap();
-    let args = ["--plan", path.to_str().unwrap(), "-c", "2"].map(OsString::from);
-    let Ok(Command::Run(options)) = parse(args.into_iter()) else { panic!("not understood") };
-    std::fs::remove_file(&path).unwrap();
-    let report = run(&options).unwrap();
-    assert_eq!((report.completed, report.wrong_status, report.connect.opened), (4000, 0, 2));
-    let created = report.statuses[&201];
-    assert!((900..1100).contains(&created), "a quarter of 4000: {created}");
-    assert_eq!(report.statuses[&200] + created, 4000);
+        );
+        std::fs::write(&path, plan).unwrap();
+        let args = ["--plan", path.to_str().unwrap(), "-c", "2", "--poller", POLLER.get()].map(OsString::from);
+        let Ok(Command::Run(options)) = parse(args.into_iter()) else { panic!("not understood") };
+        std::fs::remove_file(&path).unwrap();
+        let report = run(&options).unwrap();
+        assert_eq!((report.completed, report.wrong_status, report.connect.opened), (4000, 0, 2));
+        let created = report.statuses[&201];
+        assert!((900..1100).contains(&created), "a quarter of 4000: {created}");
+        assert_eq!(report.statuses[&200] + created, 4000);
+    });
 }
 
 #[test]
 fn a_socket_in_the_file_system_is_a_server_as_well() {
-    let path = std::env::temp_dir().join(format!("manifold-load-{}.sock", std::process::id()));
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    std::thread::Builder::new()
-        .spawn(move || {
-            // The first looks whether somebody is there.
-            drop(listener.accept());
-            for mut stream in listener.incoming().flatten() {
-                let mut request = [0; 4096];
-                while stream.read(&mut request).is_ok_and(|read| read > 0) {
-                    stream.write_all(OK).unwrap();
+    on_both(|| {
+        let path = std::env::temp_dir().join(format!("manifold-load-{}.sock", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        std::thread::Builder::new()
+            .spawn(move || {
+                // The first looks whether somebody is there.
+                drop(listener.accept());
+                for mut stream in listener.incoming().flatten() {
+                    let mut request = [0; 4096];
+                    while stream.read(&mut request).is_ok_and(|read| read > 0) {
+                        stream.write_all(OK).unwrap();
+                    }
                 }
-            }
-        })
-        .unwrap();
-    let report = load("http://localhost/", &format!("-k -c 1 -n 50 --unix-socket {}", path.display()));
-    std::fs::remove_file(&path).unwrap();
-    assert_eq!((report.completed, report.errors.total()), (50, 0));
+            })
+            .unwrap();
+        let report = load("http://localhost/", &format!("-k -c 1 -n 50 --unix-socket {}", path.display()));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((report.completed, report.errors.total()), (50, 0));
+    });
 }
 
 #[test]
 fn hosts_are_resolved_and_left_as_asked() {
-    let url = serve(|mut stream, _| {
-        let peer = stream.peer_addr()?.ip().to_string();
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{peer}", peer.len());
-        always(&mut stream, answer.as_bytes())
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            let peer = stream.peer_addr()?.ip().to_string();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{peer}", peer.len());
+            always(&mut stream, answer.as_bytes())
+        });
+        let port = url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+        let line =
+            format!("-k -c 4 -n 40 --resolve nowhere.example:{port}:127.0.0.1 --source 127.0.0.2 --source 127.0.0.30");
+        let report = load(&format!("http://nowhere.example:{port}/"), &line);
+        assert_eq!((report.completed, report.errors.total()), (40, 0));
+        // Two connections have 9 letters in their address and two have 10.
+        assert_eq!(report.wrong_length > 0, report.wrong_length < 40, "{}", report.wrong_length);
+        assert_eq!(report.bytes.body, (40 - report.wrong_length) * 9 + report.wrong_length * 10);
     });
-    let port = url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
-    let line =
-        format!("-k -c 4 -n 40 --resolve nowhere.example:{port}:127.0.0.1 --source 127.0.0.2 --source 127.0.0.30");
-    let report = load(&format!("http://nowhere.example:{port}/"), &line);
-    assert_eq!((report.completed, report.errors.total()), (40, 0));
-    // Two connections have 9 letters in their address and two have 10.
-    assert_eq!(report.wrong_length > 0, report.wrong_length < 40, "{}", report.wrong_length);
-    assert_eq!(report.bytes.body, (40 - report.wrong_length) * 9 + report.wrong_length * 10);
 }

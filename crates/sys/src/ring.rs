@@ -448,6 +448,11 @@ impl Ring {
         Ok(())
     }
 
+    /// Whether something has happened that was not told yet.
+    pub fn has_events(&mut self) -> bool {
+        !self.set_aside.is_empty() || !self.uring.completion().is_empty()
+    }
+
     /// The next thing that has happened; `None` when it is time to [`wait`](Self::wait).
     pub fn next_event(&mut self) -> Option<Event<'_>> {
         self.reclaim();

@@ -9,6 +9,7 @@ use lexopt::prelude::{Long, Short, Value, ValueExt};
 use super::plan_file;
 use super::settings::{FLAGS, Settings};
 use super::spec::{RequestSpec, Route};
+use crate::plan::PollerKind;
 use crate::schedule::Pace;
 use crate::verdict::Threshold;
 
@@ -41,6 +42,7 @@ those before (open loop: --rate or --stage), and reports what came back.
       --head              the same as --method HEAD
       --plan FILE         a plan in TOML: these options under their long names, and requests as [[request]] tables
                           with url, method, data, header, weight, expect-status, expect-length
+      --poller HOW        `ring` (default; epoll where io_uring is missing or forbidden) or `epoll`
       --timeout SECONDS   a request without an answer after this time has failed (default 30)
       --expect-status N   the status every answer must have (default: any 2xx)
       --expect-length N   the body length every answer must have; `any` for no check
@@ -90,6 +92,8 @@ pub struct Options {
     pub pin: Vec<usize>,
     /// Limit of one request.
     pub timeout: Duration,
+    /// How threads wait.
+    pub poller: PollerKind,
     /// JSON instead of text.
     pub json: bool,
     /// What the run must not do.
@@ -220,6 +224,7 @@ mod tests {
             ("http://h/ -n 10 --fail-on p99", "there is no < or >"),
             ("http://h/ -n 10 --resolve h:80", "HOST:PORT:ADDRESS"),
             ("http://h/ -n 10 --source here", "an IP address"),
+            ("http://h/ -n 10 --poller select", "`ring` or `epoll`"),
             ("http://h/ -n 10 -4 -6", "one of --ipv4 and --ipv6"),
             ("http://h/ -t 1 --rate 0", "--rate 0"),
             ("http://h/ -t 1 --rate 10/week", "--rate 10/week"),

@@ -173,6 +173,7 @@ fn plan(options: &Options) -> io::Result<Plan> {
         timeout: Timeout::Exchange(options.timeout),
         connect_pause: CONNECT_PAUSE,
         seed: options.seed,
+        poller: options.poller,
         ..Plan::one(Vec::new(), Vec::new())
     })
 }

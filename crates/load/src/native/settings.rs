@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::args::{ExpectLength, Options};
 use super::pace::Pacing;
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
-use crate::plan::Target;
+use crate::plan::{PollerKind, Target};
 use crate::schedule::{Pace, Think};
 use crate::units::{self, SECONDS_MAX};
 use crate::verdict;
@@ -59,6 +59,7 @@ impl Default for Settings {
             pin: Vec::new(),
             timeout: Duration::from_secs(30),
             json: false,
+            poller: PollerKind::Ring,
             fail_on: Vec::new(),
             csv: None,
             hdr: None,
@@ -99,6 +100,7 @@ impl Settings {
             "unix-socket" => options.route.unix_socket = Some(PathBuf::from(value)),
             "source" => options.route.source.push(source(value)?),
             "fail-on" => options.fail_on.extend(verdict::parse(value)?),
+            "poller" => options.poller = poller(value)?,
             "csv" => options.csv = Some(PathBuf::from(value)),
             "hdr" => options.hdr = Some(PathBuf::from(value)),
             _ => {
@@ -267,6 +269,14 @@ fn cpus(list: &str) -> Result<Vec<usize>, String> {
 
 fn source(given: &str) -> Result<IpAddr, String> {
     given.parse().map_err(|_| format!("{given}: an IP address is needed"))
+}
+
+fn poller(given: &str) -> Result<PollerKind, String> {
+    match given {
+        "ring" => Ok(PollerKind::Ring),
+        "epoll" => Ok(PollerKind::Epoll),
+        _ => Err(format!("{given}: `ring` or `epoll` is needed")),
+    }
 }
 
 fn length(given: &str) -> Result<ExpectLength, String> {

@@ -20,9 +20,9 @@ use manifold_stats::Rng;
 use crate::alarm::Alarm;
 use crate::connection::{Connection, KnownHead, Reading};
 use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, nanoseconds};
-use crate::plan::{Picker, Plan, Tickets, Timeout};
+use crate::plan::{Picker, Plan, PollerKind, Tickets, Timeout};
 use crate::schedule::{Pace, Schedule, Think};
-use crate::wire::{Epoll, Wire};
+use crate::wire::{Epoll, Uring, Wire};
 
 pub use health::Health;
 
@@ -68,6 +68,11 @@ pub fn drive_share<O: Observer>(
     interrupt: Option<BorrowedFd<'_>>,
     observer: O,
 ) -> Outcome<O> {
+    if plan.poller == PollerKind::Ring
+        && let Ok(wire) = Uring::new(share.connections, interrupt)
+    {
+        return Driver::new(plan, tickets, share, clock, wire, observer).run();
+    }
     match Epoll::new(share.connections, interrupt) {
         Ok(wire) => Driver::new(plan, tickets, share, clock, wire, observer).run(),
         Err(error) => Outcome {

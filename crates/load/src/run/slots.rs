@@ -23,6 +23,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         while self.ended.is_none() {
             let Some(happening) = self.wire.next() else { return };
             match happening {
+                Happening::Nothing => {}
                 Happening::Interrupted => self.ended = Some(Ended::Interrupted),
                 Happening::Sending { slot, sent } => self.sending(slot, sent, None),
                 Happening::Received { slot: index, bytes, ended } => {
@@ -154,8 +155,14 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
     /// There is news of the request's bytes. On a connection that is being made the first successful send is the news that it stands.
     fn sending(&mut self, index: usize, sent: Sent, stands_since: Option<u64>) {
         let slot = &mut self.slots[index];
-        if !matches!(slot.phase, Phase::Connecting | Phase::Sending) {
-            return;
+        match (slot.phase, sent) {
+            (Phase::Connecting | Phase::Sending, _) => {}
+            // It had seemed to be sent.
+            (Phase::Receiving, Sent::Failed(error)) => {
+                let kept = !slot.connection.exchange.fresh && slot.connection.exchange.received == 0;
+                return self.fail(index, if kept { Failure::ClosedReused } else { Failure::Write(error) });
+            }
+            _ => return,
         }
         let exchange = &mut slot.connection.exchange;
         let bytes = match sent {

@@ -4,6 +4,7 @@
 //! has received already and a poller that has yet to receive look alike.
 
 mod epoll;
+mod ring;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +17,7 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrLike, So
 use crate::plan::Address;
 
 pub use epoll::Epoll;
+pub use ring::Uring;
 
 /// What became of bytes that were to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub enum Sent {
 /// Something that has happened.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Happening<'a> {
+    /// Something that concerns the wire alone.
+    Nothing,
     /// The interrupting descriptor is readable.
     Interrupted,
     /// There is news of bytes that could not be sent at once.
