@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::task::Poll;
 use std::time::Instant;
 
 use manifold_http::BodyDecoder;
@@ -346,20 +347,26 @@ fn leave(request: &Request, refused: Option<Status>, nothing_received: bool) -> 
 }
 
 /// Sends an answer. A thread that goes on with it after a wait tells whose it is.
-async fn send(io: &mut dyn Transport, by: Instant, host: &dyn Host, request: &Request) -> io::Result<()> {
+fn send(
+    io: &mut dyn Transport,
+    by: Instant,
+    host: &dyn Host,
+    request: &Request,
+) -> impl Future<Output = io::Result<()>> {
     host.activity(Activity::Writing);
     let mut waited = false;
-    poll_fn(|cx| {
+    poll_fn(move |cx| {
         if waited {
             host.began(request);
             host.activity(Activity::Writing);
         }
         let outcome = io.poll_flush(cx, by);
         waited = outcome.is_pending();
+        if let Poll::Ready(Err(error)) = &outcome {
+            cut_short(request.peer, error);
+        }
         outcome
     })
-    .await
-    .inspect_err(|error| cut_short(request.peer, error))
 }
 
 /// Logs that a stage has taken too long, as Apache words it.
