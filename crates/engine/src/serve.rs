@@ -107,20 +107,12 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         let sent = respond::enqueue(io.outgoing(), request, &fields, site);
         let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
         let flushed = if pipelined { Ok(()) } else { send(io, now + site.timeout, host, request).await };
-        // Where sending has failed the rest stays queued.
-        let unsent = if flushed.is_err() { io.outgoing().len() } else { 0 };
-        let sent = sent.without(unsent);
-        conn.sent += sent.total;
-        host.served(sent.total, request, conn);
-        if site.phases.has_logs() {
-            host.activity(Activity::Logging);
-            let ending = match kept {
-                _ if flushed.is_err() => Ending::Aborted,
-                true => Ending::Kept,
-                false => Ending::Closed,
-            };
-            site.phases.log_transaction(&Transaction { request, conn, sent, ending, host });
-        }
+        let ending = match kept {
+            _ if flushed.is_err() => Ending::Aborted,
+            true => Ending::Kept,
+            false => Ending::Closed,
+        };
+        account(io, site, host, conn, request, sent, ending);
         flushed?;
         if !kept {
             conn.linger_briefly = refused == Some(Status::REQUEST_TIMEOUT);
@@ -131,6 +123,27 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
             return Ok(Next::KeepAlive);
         }
         request.reset(conn.peer, host.turn());
+    }
+}
+
+/// Counts an answer and logs it. Where sending has failed the rest of it stays queued.
+#[inline]
+fn account(
+    io: &mut dyn Transport,
+    site: &Site,
+    host: &dyn Host,
+    conn: &mut Conn,
+    request: &Request,
+    sent: respond::Sent,
+    ending: Ending,
+) {
+    let unsent = if ending == Ending::Aborted { io.outgoing().len() } else { 0 };
+    let sent = sent.without(unsent);
+    conn.sent += sent.total;
+    host.served(sent.total, request, conn);
+    if site.phases.has_logs() {
+        host.activity(Activity::Logging);
+        site.phases.log_transaction(&Transaction { request, conn, sent, ending, host });
     }
 }
 
