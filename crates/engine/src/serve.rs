@@ -56,7 +56,6 @@ const JOBS_MAX: usize = 16;
 pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &dyn Host) -> io::Result<Next> {
     let mut pooled = Pooled::take(conn.peer, host.turn());
     let request: &mut Request = &mut pooled;
-    let may_wait = host.may_wait();
     loop {
         host.reading(conn);
         // When the thread has last waited for something.
@@ -79,9 +78,9 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
                     Err(status) if respond::drops_connection(status) => Some(status),
                     _ if request.head.body() == BodyLength::None => None,
                     _ => {
-                        let refused = read_body(io, site, host, request).await?;
+                        let refused = read_body(io, site, host, request).await;
                         now = host.turn().now;
-                        refused
+                        refused?
                     }
                 }
             }
@@ -95,7 +94,7 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
                 false
             }
             None => {
-                request.may_wait = may_wait;
+                request.may_wait = host.may_wait();
                 if let Err(phase) = answer(site, checked, request) {
                     Box::pin(go_on(site, host, phase, request)).await;
                     now = host.turn().now;
@@ -107,11 +106,8 @@ pub async fn serve(io: &mut dyn Transport, conn: &mut Conn, site: &Site, host: &
         let sent = respond::enqueue(io.outgoing(), request, &fields, site);
         let pipelined = kept && !io.received().is_empty() && io.outgoing().len() < PIPELINE_BYTES_MAX;
         let flushed = if pipelined { Ok(()) } else { send(io, now + site.timeout, host, request).await };
-        let ending = match kept {
-            _ if flushed.is_err() => Ending::Aborted,
-            true => Ending::Kept,
-            false => Ending::Closed,
-        };
+        let ending = if kept { Ending::Kept } else { Ending::Closed };
+        let ending = if flushed.is_ok() { ending } else { Ending::Aborted };
         account(io, site, host, conn, request, sent, ending);
         flushed?;
         if !kept {
