@@ -48,6 +48,8 @@ pub struct Plan {
     pub seed: u64,
     /// How the threads wait.
     pub poller: PollerKind,
+    /// In an open loop the threads never sleep: answers are seen when they come, and not when a sleeping processor has woken.
+    pub awake: bool,
 }
 
 /// How threads wait for their connections.
@@ -81,6 +83,7 @@ impl Plan {
             connect_pause: Duration::ZERO,
             seed: 0,
             poller: PollerKind::Epoll,
+            awake: false,
         }
     }
 }

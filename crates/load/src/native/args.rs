@@ -31,6 +31,7 @@ those before (open loop: --rate or --stage), and reports what came back.
       --think S           closed loop: pause of a connection between requests, as 0.5, 1..3 (evenly), exp:2 (mean)
       --ramp-up SECONDS   closed loop: connections begin spread over this time
       --drain SECONDS     how long requests due at the end may take to finish (default 5 with a rate, else 0)
+      --awake             open loop: threads never sleep, a CPU each; answers are seen as soon as they come
       --seed N            decides all random choices (default 1)
       --warmup SECONDS    load before the measured window opens (default 0)
   -k, --keep-alive        keep connections for the next request
@@ -42,7 +43,7 @@ those before (open loop: --rate or --stage), and reports what came back.
       --head              the same as --method HEAD
       --plan FILE         a plan in TOML: these options under their long names, and requests as [[request]] tables
                           with url, method, data, header, weight, expect-status, expect-length
-      --poller HOW        `ring` (default; epoll where io_uring is missing or forbidden) or `epoll`
+      --poller HOW        `ring` (default; epoll where io_uring is missing, and for open loops) or `epoll`
       --timeout SECONDS   a request without an answer after this time has failed (default 30)
       --expect-status N   the status every answer must have (default: any 2xx)
       --expect-length N   the body length every answer must have; `any` for no check
@@ -94,6 +95,8 @@ pub struct Options {
     pub timeout: Duration,
     /// How threads wait.
     pub poller: PollerKind,
+    /// Threads of an open loop never sleep.
+    pub awake: bool,
     /// JSON instead of text.
     pub json: bool,
     /// What the run must not do.

@@ -174,6 +174,7 @@ fn plan(options: &Options) -> io::Result<Plan> {
         connect_pause: CONNECT_PAUSE,
         seed: options.seed,
         poller: options.poller,
+        awake: options.awake,
         ..Plan::one(Vec::new(), Vec::new())
     })
 }

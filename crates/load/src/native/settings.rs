@@ -13,7 +13,7 @@ use crate::units::{self, SECONDS_MAX};
 use crate::verdict;
 
 /// Options without a value.
-pub const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6"];
+pub const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6", "awake"];
 /// Requests at most.
 const REQUESTS_MAX: usize = 10_000;
 
@@ -59,6 +59,7 @@ impl Default for Settings {
             pin: Vec::new(),
             timeout: Duration::from_secs(30),
             json: false,
+            awake: false,
             poller: PollerKind::Ring,
             fail_on: Vec::new(),
             csv: None,
@@ -119,6 +120,7 @@ impl Settings {
         match name {
             "keep-alive" => self.options.keep_alive = on,
             "json" => self.options.json = on,
+            "awake" => self.options.awake = on,
             "head" if on => self.all.method = Some("HEAD".to_owned()),
             "ipv4" | "ipv6" if on => {
                 let v6 = name == "ipv6";

@@ -32,6 +32,7 @@ and what a server can cost at least.
       --stall TIME/PERIOD   nothing is answered in the last TIME of each PERIOD, as 1s/10s
       --fail KIND:PART      part of the answers is wrong (repeatable); KIND is a status, `reset`, `close` (without an
                             answer), `short` (stops in the body), `silent`, `length`, `content`
+      --awake               with a plan: never sleep; requests are seen as soon as they come
       --seed N              decides every choice (default 1)
       --record FILE         when it ends, write what it did, as JSON: delays intended, and how late it was
   -h, --help                show this text
@@ -58,6 +59,8 @@ pub struct Options {
     pub max_connections: usize,
     /// When to answer, and how wrongly.
     pub plan: Plan,
+    /// The thread never sleeps while there is a plan.
+    pub awake: bool,
     /// Where to write what was done.
     pub record: Option<PathBuf>,
 }
@@ -72,6 +75,7 @@ impl Default for Options {
             max_connections: 16_384,
             plan: Plan { seed: 1, ..Plan::default() },
             record: None,
+            awake: false,
         }
     }
 }
@@ -107,6 +111,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, St
             Long("stall") => options.plan.stall = Some(stall(&value(&mut parser)?)?),
             Long("fail") => options.plan.faults.push(fault(&value(&mut parser)?)?),
             Long("seed") => options.plan.seed = number(&mut parser, "--seed", 0, usize::MAX)? as u64,
+            Long("awake") => options.awake = true,
             Long("record") => options.record = Some(PathBuf::from(parser.value().map_err(text)?)),
             Short('h') | Long("help") => return Ok(None),
             other => return Err(format!("{}: with {FLAG} there is no load to describe", text(other.unexpected()))),

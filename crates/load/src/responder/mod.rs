@@ -118,6 +118,7 @@ pub fn serve(options: &Options, stop: BorrowedFd<'_>, announce: impl FnOnce(Sock
         planned,
         timers: BinaryHeap::new(),
         alarm: Alarm::default(),
+        awake: options.awake && !options.plan.is_plain(),
     };
     responder.run()?;
     match (&options.record, &responder.planned) {
@@ -174,14 +175,15 @@ struct Responder {
     /// Connections by the time at which an answer of theirs is due. An entry whose connection is gone, or has nothing due, means nothing.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     alarm: Alarm,
+    awake: bool,
 }
 
 impl Responder {
     fn run(&mut self) -> io::Result<()> {
         loop {
             let ready = if self.timers.is_empty() {
-                let pause = if self.unfinished.is_empty() { Duration::from_secs(60) } else { Duration::ZERO };
-                self.poller.wait(pause)?
+                let sleeps = self.unfinished.is_empty() && !self.awake;
+                self.poller.wait(if sleeps { Duration::from_secs(60) } else { Duration::ZERO })?
             } else {
                 self.wait_for_timers()?
             };
@@ -210,7 +212,7 @@ impl Responder {
             return Ok(0);
         };
         let now = clock.now();
-        let sleep = if self.unfinished.is_empty() { self.alarm.sleep(now, due) } else { 0 };
+        let sleep = if self.unfinished.is_empty() && !self.awake { self.alarm.sleep(now, due) } else { 0 };
         let ready = self.poller.wait(Duration::from_nanos(sleep))?;
         let woken = clock.now();
         if ready == 0 && sleep > 0 {

@@ -1,0 +1,124 @@
+//! The published schema of the report, and reports of every kind held against it.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+
+use manifold_load::native::args::{Command, parse};
+use manifold_load::native::run;
+use manifold_load::report::Report;
+use manifold_load::responder::serve;
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../../docs/src/load-report.schema.json");
+
+/// What of JSON Schema the published one uses; anything else in it is a mistake.
+const KEYWORDS: &[&str] = &[
+    "$schema",
+    "$defs",
+    "$ref",
+    "title",
+    "description",
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "enum",
+    "anyOf",
+];
+
+/// What is wrong with a value.
+fn faults(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
+    for key in schema.as_object().unwrap().keys() {
+        assert!(KEYWORDS.contains(&key.as_str()), "{path}: the schema says `{key}`, which this test cannot check");
+    }
+    if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
+        return faults(root, &root["$defs"][name], value, path);
+    }
+    let mut found = Vec::new();
+    let right_type = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_u64() || value.is_i64(),
+        Some("number") => value.is_number(),
+        Some("null") => value.is_null(),
+        Some(other) => panic!("{path}: the schema has a type `{other}`"),
+        None => true,
+    };
+    let allowed = schema["enum"].as_array().is_none_or(|all| all.contains(value));
+    let enough = schema["minimum"].as_f64().is_none_or(|least| value.as_f64().is_some_and(|number| number >= least));
+    if !(right_type && allowed && enough) {
+        found.push(format!("{path}: {value} is not {schema}"));
+    }
+    if let Some(ways) = schema["anyOf"].as_array()
+        && ways.iter().all(|way| !faults(root, way, value, path).is_empty())
+    {
+        found.push(format!("{path}: {value} is none of {ways:?}"));
+    }
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.get(name).is_none() {
+            found.push(format!("{path}.{name} is missing"));
+        }
+    }
+    for (name, member) in value.as_object().into_iter().flatten() {
+        match (schema["properties"].get(name), &schema["additionalProperties"]) {
+            (Some(property), _) => found.extend(faults(root, property, member, &format!("{path}.{name}"))),
+            (None, Value::Bool(false)) => found.push(format!("{path}.{name} is not in the schema")),
+            (None, other @ Value::Object(_)) => found.extend(faults(root, other, member, &format!("{path}.{name}"))),
+            (None, _) => {}
+        }
+    }
+    if let Some(items) = value.as_array()
+        && schema["items"].is_object()
+    {
+        let bounds = ["minItems", "maxItems"].map(|bound| schema[bound].as_u64().map(|bound| bound as usize));
+        if bounds[0].is_some_and(|least| items.len() < least) || bounds[1].is_some_and(|most| items.len() > most) {
+            found.push(format!("{path}: {} items", items.len()));
+        }
+        for (index, item) in items.iter().enumerate() {
+            found.extend(faults(root, &schema["items"], item, &format!("{path}[{index}]")));
+        }
+    }
+    found
+}
+
+fn report(url: &str, line: &str) -> Report {
+    let args = line.split_whitespace().chain([url]).map(OsString::from);
+    let Ok(Command::Run(options)) = parse(args) else { panic!("{line} is not understood") };
+    run(&options).unwrap()
+}
+
+#[test]
+fn reports_are_as_the_schema_says() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let (_ours, stop) = UnixStream::pair().unwrap();
+    let (tell, told) = mpsc::channel();
+    let body = move || serve(&Default::default(), stop.as_fd(), |address| tell.send(address).unwrap()).unwrap();
+    std::thread::Builder::new().spawn(body).unwrap();
+    let url = format!("http://{}/", told.recv().unwrap());
+    for line in [
+        "-n 20 -c 2",
+        "-k -n 50 -c 2 --warmup 0.01 --threads 2 --think 1ms..2ms --expect-status 404 --expect-length 3",
+        "-k -t 0.1 --rate 200 --arrivals poisson",
+        "-k --stage 0..200:0.1 --stage 50:0.1 -m POST -d x",
+    ] {
+        let value = serde_json::to_value(report(&url, line)).unwrap();
+        assert_eq!(faults(&schema, &schema, &value, "report"), Vec::<String>::new(), "{line}");
+    }
+    // The check itself can fail.
+    let mut value = serde_json::to_value(report(&url, "-n 20 -c 2")).unwrap();
+    value["completed"] = Value::from(-1);
+    value["config"]["surprise"] = Value::from(1);
+    value["flags"] = Value::from(vec!["no-such-flag"]);
+    value.as_object_mut().unwrap().remove("seconds");
+    assert_eq!(faults(&schema, &schema, &value, "report").len(), 4);
+}
