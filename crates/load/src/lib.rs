@@ -18,6 +18,7 @@ pub mod report;
 pub mod responder;
 pub mod run;
 pub mod schedule;
+pub mod siege;
 pub mod units;
 pub mod verdict;
 pub mod wire;

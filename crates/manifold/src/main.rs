@@ -36,7 +36,11 @@ static PROGRAMS: [Program; 8] = [
         about: "a load generator with ab's options and output",
         main: |args| manifold_load::ab::main(args),
     },
-    Program { name: "siege", about: "a load generator with siege's options (not in this version)", main: siege },
+    Program {
+        name: "siege",
+        about: "a load generator with siege's options and output",
+        main: |args| manifold_load::siege::main(args),
+    },
     Program {
         name: "load",
         about: "the load generator itself, with JSON output",
@@ -98,11 +102,6 @@ fn usage() -> String {
     text
 }
 
-fn siege(_: &mut dyn Iterator<Item = OsString>) -> ExitCode {
-    eprintln!("siege: not in this version; 'manifold ab' and 'manifold load' put load on a server");
-    ExitCode::FAILURE
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +114,7 @@ mod tests {
         check("/usr/sbin/httpd", Some("httpd"));
         check("apachectl", Some("httpd"));
         check("./ab", Some("ab"));
+        check("/usr/local/bin/siege", Some("siege"));
         check("/opt/manifold", None);
         check("", None);
     }

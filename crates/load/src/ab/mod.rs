@@ -58,7 +58,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) }
         }
         Err(Exit::Usage(sentence)) => {
-            let name = called_by();
+            let name = called_by("ab");
             let sentence = sentence.map(|sentence| format!("{name}: {sentence}\n")).unwrap_or_default();
             tell(&format!("{sentence}{}", usage::usage(&name)));
             ExitCode::from(USAGE_STATUS)
@@ -70,11 +70,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// What a link to the binary that is called `ab` was called by, in full; otherwise `ab`.
-fn called_by() -> String {
+/// What a link to the binary that is called like the program was called by, in full; otherwise the name of the program.
+pub(crate) fn called_by(program: &str) -> String {
     let name = std::env::args_os().next().unwrap_or_default();
-    let is_ab = Path::new(&name).file_name().is_some_and(|file| file == "ab");
-    if is_ab { name.to_string_lossy().into_owned() } else { "ab".to_owned() }
+    let is_it = Path::new(&name).file_name().is_some_and(|file| file == program);
+    if is_it { name.to_string_lossy().into_owned() } else { program.to_owned() }
 }
 
 /// Makes the run and shows it; the exit status.

@@ -106,7 +106,7 @@ pub trait Wire<'p> {
 }
 
 /// A nonblocking socket on its way to `to`.
-fn begin_connecting(to: &Address, origin: Origin) -> Result<OwnedFd, Errno> {
+pub(crate) fn begin_connecting(to: &Address, origin: Origin) -> Result<OwnedFd, Errno> {
     let (inet, unix);
     let (family, address): (_, &dyn SockaddrLike) = match to {
         Address::Inet(to) => {

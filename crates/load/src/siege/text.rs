@@ -1,0 +1,38 @@
+//! Numbers as C reads them: what a text begins with, and 0 where that is none.
+
+/// As atoi(3): a sign and digits after blanks; more than fits is as much as fits.
+pub fn leading_number(text: &str) -> i64 {
+    let text = text.trim_start();
+    let end = 1 + text.char_indices().skip(1).take_while(|(_, c)| c.is_ascii_digit()).count();
+    let number = text.get(..end.min(text.len())).unwrap_or_default();
+    number.parse::<i64>().map_or(0, |number| number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)))
+}
+
+/// As atof(3), of plain decimals; never below 0, never infinite.
+pub fn leading_decimal(text: &str) -> f64 {
+    let text = text.trim_start();
+    let mut point = false;
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' && !std::mem::replace(&mut point, true)));
+    text[..end.unwrap_or(text.len())].parse().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let check = |text: &str, number: i64, decimal: f64| {
+            assert_eq!(leading_number(text), number, "{text}");
+            assert!((leading_decimal(text) - decimal).abs() < 1e-9, "{text}");
+        };
+        check("12ab", 12, 12.0);
+        check(" 7", 7, 7.0);
+        check("-3", -3, 0.0);
+        check("", 0, 0.0);
+        check("x", 0, 0.0);
+        check("1.5.2", 1, 1.5);
+        check("é", 0, 0.0);
+        check(".5", 0, 0.5);
+    }
+}

@@ -1,0 +1,49 @@
+//! Where ours differs on purpose: each row is tried, and must really differ in what it names.
+
+use super::program::{Case, HANGS};
+
+/// A difference.
+pub struct Difference {
+    /// Its name in the manual's table.
+    pub name: &'static str,
+    pub case: Case,
+    /// What only the original's deed contains.
+    pub theirs: &'static [&'static str],
+    /// What only ours contains.
+    pub ours: &'static [&'static str],
+}
+
+const fn row(
+    name: &'static str,
+    resource: &'static str,
+    line: &'static str,
+    theirs: &'static [&'static str],
+    ours: &'static [&'static str],
+) -> Difference {
+    Difference { name, case: Case { resource, line }, theirs, ours }
+}
+
+pub const DIFFERENCES: &[Difference] = &[
+    row("hanging", "", "-c1 -r1 --stall-timeout=1 URL/hold", &[HANGS], &["Failed transactions:\t           1"]),
+    row("short answers", "", "-c1 -r1 URL/short", &["Transactions:\t\t           1"], &["the answer ended too early"]),
+    row("redirects in a circle", "failures = 1", "-c1 -r1 URL/circle", &[HANGS], &["more than 50 redirects in a row"]),
+    row("no body", "", "-c1 -r1 URL/204", &["2 bytes ==> GET  /204"], &["0 bytes ==> GET  /204"]),
+    row("no body", "", "-c1 -r1 URL/304", &["2 bytes ==> GET  /304"], &["0 bytes ==> GET  /304"]),
+    row("status 418", "", "-c1 -r1 URL/418", &["Failed transactions:\t           1"], &["2 bytes ==> GET  /418"]),
+    row(
+        "kept connections that end",
+        "connection = keep-alive",
+        "-c1 -r2 URL/until-close",
+        &["Failed transactions:\t           1"],
+        &["Transactions:\t\t           2 hits"],
+    ),
+    row("logins that are not known", "", "-c1 -r1 URL/basic", &["(null)Accept"], &[]),
+    row("digests without qop", "login = jeff:secret", "-c1 -r1 URL/digest-old", &["signal"], &["HTTP/1.1 200"]),
+    row("names and passwords in URLs", "", "-c1 -r1 http://u:p@HOSTPORT/basic", &["(null)"], &["HTTP/1.1 200"]),
+    row("hosts without a dot", "", "-c1 -r1 localhost:PORT/x", &["PROTOCOL NOT SUPPORTED"], &["HTTP/1.1 200"]),
+    row("complaints about options", "", "-c1 -r1 -x URL/x", &["'x'\n/usr/bin/siege: invalid option -- 'x'"], &[]),
+    row("complaints about options", "", "-c1 -r1 --no URL/x", &["'--no-follow'\n/usr/bin/siege: option '--no'"], &[]),
+    row("refused cookies", "cookies = false", "-c1 -r2 URL/cookie", &["Cookie: a=b"], &[]),
+    row("logins for all realms", "login = jeff:secret:all", "-c1 -r1 URL/basic", &["(null)"], &["HTTP/1.1 200"]),
+    row("too many users", "limit = 2", "-c3 -r1 URL/x", &[HANGS], &["The number of users is capped at 2.", "2 hits"]),
+];

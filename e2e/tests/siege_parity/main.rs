@@ -1,0 +1,118 @@
+//! Our `siege` beside the original: the same command lines, resource files and URL files against the same server give the same lines,
+//! summary, log and cookies to the byte, times aside, the same exit status, and the server sees the same bytes. Where ours differs on
+//! purpose a row of `differences.rs` says so, and is tried as well.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
+
+mod differences;
+mod matrix;
+mod program;
+mod target;
+
+use std::fs;
+use std::time::Duration;
+
+use differences::DIFFERENCES;
+use e2e::server::free_port;
+use e2e::{PATIENCE, peer};
+use program::{BOTH, Case, Deed, HANGS, ORIGINAL, Which, run};
+use target::Target;
+
+/// The original has this long for what ends at once, before it counts as hanging.
+const HANGING: Duration = Duration::from_secs(3);
+/// The original now and then does not end by itself, or ends by a crash; it is then asked again.
+const ATTEMPTS: usize = 4;
+
+fn comparable() -> bool {
+    peer::are_installed(&[ORIGINAL])
+}
+
+/// Each case does the same with both; all that do not are told at once.
+fn check(cases: &[Case]) {
+    if !comparable() {
+        return;
+    }
+    let target = Target::start().unwrap();
+    let nobody = free_port().unwrap();
+    let mut wrong = Vec::new();
+    for case in cases {
+        let ours = run(Which::Ours, *case, &target, PATIENCE, nobody);
+        let theirs = steady(*case, &target, nobody);
+        let differences = differences_of(&theirs, &ours);
+        if !differences.is_empty() {
+            wrong.push(format!("siege {} with {:?}\n    {}", case.line, case.resource, differences.join("\n    ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// The original's deed, of the first attempt that it survives.
+fn steady(case: Case, target: &Target, nobody: u16) -> Deed {
+    let attempt = || run(Which::Original, case, target, Duration::from_secs(6), nobody);
+    let fine = |deed: &Deed| deed.end != HANGS && !deed.end.contains("signal");
+    (0..ATTEMPTS).map(|_| attempt()).find(fine).unwrap_or_else(attempt)
+}
+
+/// The lines in which two differ, for people.
+fn differences_of(theirs: &Deed, ours: &Deed) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, left, right) in [
+        ("end", &theirs.end, &ours.end),
+        ("stdout", &theirs.stdout, &ours.stdout),
+        ("stderr", &theirs.stderr, &ours.stderr),
+        ("log", &theirs.log, &ours.log),
+        ("cookies", &theirs.cookies, &ours.cookies),
+        ("asked", &theirs.asked.join("\n"), &ours.asked.join("\n")),
+    ] {
+        if left != right {
+            found.push(format!("{name}- {left:?}\n    {name}+ {right:?}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn answers_and_what_they_count() {
+    check(matrix::ANSWERS);
+}
+
+#[test]
+fn pages_redirects_cookies_logins() {
+    check(matrix::PAGES);
+}
+
+#[test]
+fn what_is_sent() {
+    check(matrix::SENT);
+}
+
+#[test]
+fn what_is_shown() {
+    check(matrix::SHOWN);
+}
+
+#[test]
+fn what_starts_no_run() {
+    check(matrix::REFUSED);
+}
+
+/// Every row really differs in what it names, and the manual has its name.
+#[test]
+fn differences_on_purpose() {
+    if !comparable() {
+        return;
+    }
+    let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/from-siege.md")).unwrap();
+    let target = Target::start().unwrap();
+    for row in DIFFERENCES {
+        let [theirs, ours] = BOTH.map(|which| {
+            let longest = if which == Which::Original { HANGING } else { PATIENCE };
+            let deed = run(which, row.case, &target, longest, 1);
+            [deed.end, deed.stdout, deed.stderr, deed.log, deed.asked.join("\n")].join("\n")
+        });
+        let context = format!("{}: {:?}\n--- theirs: {theirs}\n--- ours: {ours}", row.name, row.case);
+        assert!(row.theirs.iter().all(|words| theirs.contains(words) && !ours.contains(words)), "{context}");
+        assert!(row.ours.iter().all(|words| ours.contains(words) && !theirs.contains(words)), "{context}");
+        assert!(manual.contains(&format!("| {} |", row.name)), "the manual's table lacks `{}`", row.name);
+    }
+}
