@@ -1,12 +1,15 @@
 //! What every child does first, whatever its model: who it is, which signals reach it, and how it tells why it ended.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::thread::Builder;
 
 use manifold_sys::signal::{self, Signal, Signals};
 use manifold_sys::{heap, privileges, process};
 use nix::errno::Errno;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::sendfile::sendfile;
 use nix::sys::signal::SigSet;
 
 use crate::generation::{Child, Generation};
@@ -105,6 +108,8 @@ pub fn is_asked(child: &Child<'_>, signals: &Signals) -> bool {
 /// Takes what only the privileged may, and becomes who serves, where that one works.
 pub(crate) fn take_place(generation: &Generation) -> io::Result<()> {
     raise_descriptor_limit(descriptors_needed(&generation.limits));
+    // Without it large files are sent more slowly, and that is all.
+    let _a_pipe_of_full_size = take_pipe();
     if let Some(identity) = &generation.identity {
         privileges::drop_to(identity)?;
     }
@@ -115,6 +120,17 @@ pub(crate) fn take_place(generation: &Generation) -> io::Result<()> {
         log::warn!(target: "core", "CoreDumpDirectory {}: {error}; there will be no core dumps", folder.display());
     }
     Ok(())
+}
+
+/// Has the kernel make the pipe through which this thread's sendfile(2) will move pages, as it does at the first call, while
+/// the process may still have one of full size. Of a user who is not privileged all pipes together hold
+/// `fs.pipe-user-pages-soft` pages, 16 a pipe, and each further one holds two: from the 1,024th sending process or thread
+/// on, whatever it is, a file costs up to twice as much.
+fn take_pipe() -> io::Result<usize> {
+    let file = File::from(memfd_create(c"", MFdFlags::MFD_CLOEXEC)?);
+    file.set_len(1)?;
+    let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(sendfile(nowhere, file, None, 1)?)
 }
 
 /// A thread of a child in the making, with the stack that `ThreadStackSize` asks for.

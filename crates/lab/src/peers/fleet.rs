@@ -123,7 +123,12 @@ impl Starter<'_> {
             let two = work.placement == Placement::Two;
             let pages = if one_page { vec![work.page] } else { Page::ALL.to_vec() };
             let name = format!("{}-{}", installed.target.name, instances.len());
-            let server = self.start(installed, &name, work.page, two)?;
+            let mut server = self.start(installed, &name, work.page, two)?;
+            // A thread's first sendfile gets it a pipe, and pipes become small where a user has many: each server has its own
+            // before those with a thousand processes take theirs.
+            for page in &pages {
+                server.wait_ready(&Expected { path: format!("/{}", page.file()), body: page.body() })?;
+            }
             instances.push(Instance { target, two, pages, server: Some(server) });
         }
         Ok(instances)
