@@ -10,11 +10,14 @@ mod program;
 mod target;
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use differences::DIFFERENCES;
 use e2e::server::free_port;
-use e2e::{PATIENCE, peer};
+use e2e::{PATIENCE, Scratch, binary, peer};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use program::{BOTH, Case, Deed, HANGS, ORIGINAL, Which, run};
 use target::Target;
 
@@ -114,5 +117,31 @@ fn differences_on_purpose() {
         assert!(row.theirs.iter().all(|words| theirs.contains(words) && !ours.contains(words)), "{context}");
         assert!(row.ours.iter().all(|words| ours.contains(words) && !theirs.contains(words)), "{context}");
         assert!(manual.contains(&format!("| {} |", row.name)), "the manual's table lacks `{}`", row.name);
+    }
+}
+
+/// Whoever interrupts a run that waits for a silent server gets its report at once, and exit status 0, as from the original.
+#[test]
+fn an_interrupted_run_reports() {
+    if !comparable() {
+        return;
+    }
+    let target = Target::start().unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let folder = Scratch::new().unwrap();
+        fs::write(folder.path("rc"), "verbose = true\n").unwrap();
+        let mut command = Command::new(binary::manifold());
+        command.args(["siege", "-c20", &format!("http://{}/hold", target.address)]).env("SIEGERC", folder.path("rc"));
+        let child = command.env("HOME", folder.path("")).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        e2e::until("all users ask", || (target.asked() == 20).then_some(())).unwrap();
+        target.take();
+        nix::sys::signal::kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{signal}: {:?}", output.status);
+        assert!(
+            text.contains("\nLifting the server siege...\nTransactions:\t\t           0 hits\n"),
+            "{signal}: {text}"
+        );
     }
 }

@@ -45,6 +45,11 @@ impl Target {
         Ok(Target { address, asked })
     }
 
+    /// How many requests came since they were last taken.
+    pub fn asked(&self) -> usize {
+        self.asked.lock().expect("no thread panics with it").len()
+    }
+
     /// What was asked since the last call.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().expect("no thread panics with it"))
