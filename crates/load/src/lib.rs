@@ -10,6 +10,7 @@ pub mod ab;
 pub mod alarm;
 pub mod connection;
 pub mod latencies;
+pub mod leading;
 pub mod native;
 pub mod outcome;
 pub mod plan;

@@ -9,6 +9,7 @@ use lexopt::prelude::ValueExt;
 use super::address::Url;
 use super::beyond::Beyond;
 use super::request::{self, Credentials, Method};
+use crate::leading::leading_number;
 
 /// Most connections ab takes.
 const CONNECTIONS_MAX: i64 = 200_000;
@@ -353,19 +354,6 @@ fn body(name: &str, read: ReadFile<'_>) -> Result<Vec<u8>, Exit> {
             format!("{PROGRAM}: Could not open POST data file ({name}): {reason}")
         })
     })
-}
-
-/// C's `atoi`: the number a text begins with, 0 without one; too large ones stay at the ends.
-fn leading_number(text: &str) -> i64 {
-    let text = text.trim_ascii_start();
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let number = digits.bytes().take_while(u8::is_ascii_digit).fold(0i64, |number, digit| {
-        number.saturating_mul(10).saturating_add(i64::from(digit - b'0')).min(i64::from(i32::MAX))
-    });
-    sign * number
 }
 
 #[cfg(test)]

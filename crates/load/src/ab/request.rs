@@ -1,5 +1,8 @@
 //! The bytes of ab's request, in ab's order.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 /// The request's method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Method {
@@ -83,7 +86,7 @@ impl Parts {
         }
         for Credentials { proxy, text } in &self.credentials {
             let name = if *proxy { "Proxy-Authorization" } else { "Authorization" };
-            line(&format!("{name}: Basic {}", base64(text.as_bytes())));
+            line(&format!("{name}: Basic {}", STANDARD.encode(text)));
         }
         if let Some(body) = &self.body {
             line(&format!("Content-length: {}", body.len()));
@@ -110,21 +113,6 @@ impl Parts {
     }
 }
 
-/// RFC 4648 section 4, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().enumerate().fold(0u32, |bits, (index, byte)| bits | u32::from(*byte) << (16 - 8 * index));
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit)) as usize & 63;
-            text.push(if digit <= group.len() { char::from(ALPHABET[value]) } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +122,7 @@ mod tests {
         for (plain, coded) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("u:p", "dTpw"), ("\u{ff}\u{fe}?", "w7/Dvj8=")]
         {
-            assert_eq!(base64(plain.as_bytes()), coded, "{plain}");
+            assert_eq!(STANDARD.encode(plain), coded, "{plain}");
         }
     }
 

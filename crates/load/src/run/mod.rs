@@ -47,18 +47,6 @@ pub struct Share {
     pub connections: usize,
 }
 
-/// Runs `connections` connections of `plan` in one thread until it ends.
-pub fn drive<O: Observer>(
-    plan: &Plan,
-    tickets: &Tickets,
-    connections: usize,
-    clock: Clock,
-    interrupt: Option<BorrowedFd<'_>>,
-    observer: O,
-) -> Outcome<O> {
-    drive_share(plan, tickets, Share { thread: 0, threads: 1, connections }, clock, interrupt, observer)
-}
-
 /// Runs one thread's share of `plan` until it ends. All threads have the same clock.
 pub fn drive_share<O: Observer>(
     plan: &Plan,

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use lexopt::Arg;
 
 use super::settings::{Dialect, Refusal, Repetitions, Settings, seconds_of};
-use super::text::{leading_decimal, leading_number};
+use crate::leading::{leading_decimal, leading_number};
 
 /// Long options, and the short one that each of them is. Capital letters without a short option are marked by being over `Z`.
 const LONG: [(&str, char); 26] = [

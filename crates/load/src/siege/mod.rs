@@ -14,7 +14,6 @@ mod report;
 mod request;
 mod run;
 mod settings;
-mod text;
 mod urls;
 mod user;
 mod variables;

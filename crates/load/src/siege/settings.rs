@@ -4,8 +4,8 @@
 //! writes for a new user, which hold here where there is no resource file at all.
 
 use super::auth::Credentials;
-use super::text::{leading_decimal, leading_number};
 use super::variables::{Variables, expand};
+use crate::leading::{leading_decimal, leading_number};
 
 /// siege's version whose behaviour this is.
 pub const VERSION: &str = "4.0.7";

@@ -2,10 +2,15 @@
 
 /// As atoi(3): a sign and digits after blanks; more than fits is as much as fits.
 pub fn leading_number(text: &str) -> i64 {
-    let text = text.trim_start();
-    let end = 1 + text.char_indices().skip(1).take_while(|(_, c)| c.is_ascii_digit()).count();
-    let number = text.get(..end.min(text.len())).unwrap_or_default();
-    number.parse::<i64>().map_or(0, |number| number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)))
+    let text = text.trim_ascii_start();
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let number = digits.bytes().take_while(u8::is_ascii_digit).fold(0i64, |number, digit| {
+        number.saturating_mul(10).saturating_add(i64::from(digit - b'0')).min(i64::from(i32::MAX))
+    });
+    sign * number
 }
 
 /// As atof(3), of plain decimals; never below 0, never infinite.
@@ -31,6 +36,7 @@ mod tests {
         check("-3", -3, 0.0);
         check("", 0, 0.0);
         check("x", 0, 0.0);
+        check("99999999999999999999", i64::from(i32::MAX), 99_999_999_999_999_999_999.0);
         check("1.5.2", 1, 1.5);
         check("é", 0, 0.0);
         check(".5", 0, 0.5);
