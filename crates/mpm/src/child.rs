@@ -108,8 +108,10 @@ pub fn is_asked(child: &Child<'_>, signals: &Signals) -> bool {
 /// Takes what only the privileged may, and becomes who serves, where that one works.
 pub(crate) fn take_place(generation: &Generation) -> io::Result<()> {
     raise_descriptor_limit(descriptors_needed(&generation.limits));
-    // Without it large files are sent more slowly, and that is all.
-    let _a_pipe_of_full_size = take_pipe();
+    if matches!(generation.limits.model, Model::Prefork | Model::Percore) {
+        // Elsewhere it is other threads that send. Without it large files are sent more slowly, and that is all.
+        let _a_pipe_of_full_size = take_pipe();
+    }
     if let Some(identity) = &generation.identity {
         privileges::drop_to(identity)?;
     }
