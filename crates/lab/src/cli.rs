@@ -112,7 +112,7 @@ pub struct RunArgs {
     /// Keep connections alive between requests
     #[arg(long, value_name = "MODE", default_value = "both")]
     pub keep_alive: KeepAlive,
-    /// Decides the order of the cells and the draws of the bootstrap [default: from the clock]
+    /// Decides the order of the cells [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// How long `peers` may take: it makes as many rounds as fit, at least 3 [default: 14]

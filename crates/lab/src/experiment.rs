@@ -41,7 +41,7 @@ pub struct Experiment {
     pub concurrency: Vec<u32>,
     /// How often every cell is measured.
     pub rounds: u32,
-    /// Decides the order of the cells and the bootstrap's draws.
+    /// Decides the order of the cells.
     pub seed: u64,
     /// Load before the measured time of each cell, in seconds; memory is sampled meanwhile, and a server whose memory
     /// takes long to sample gets more.

@@ -105,7 +105,7 @@ impl<'r> Cells<'r> {
             for load in self.experiment.loads() {
                 for metric in Metric::ALL {
                     let rounds: Vec<f64> = self.rounds(target, load, metric).into_iter().flatten().collect();
-                    if let Some(interval) = median_interval(&rounds, self.experiment.seed) {
+                    if let Some(interval) = median_interval(&rounds) {
                         figures.push(Figure {
                             target,
                             keep_alive: load.keep_alive,
@@ -154,7 +154,7 @@ impl<'r> Cells<'r> {
     /// The mean over these loads, with its interval over rounds.
     pub fn mean(&self, target: usize, loads: &[Load], metric: Metric) -> Option<Interval> {
         let rounds: Vec<f64> = self.means(target, loads, metric).into_iter().flatten().collect();
-        median_interval(&rounds, self.experiment.seed)
+        median_interval(&rounds)
     }
 
     /// How many times `a`'s mean over these loads is `b`'s, paired by round. A load that either misses in a round takes
@@ -171,7 +171,7 @@ impl<'r> Cells<'r> {
             })
             .collect();
         let (a, b): (Vec<Option<f64>>, Vec<Option<f64>>) = means.into_iter().unzip();
-        ratio_interval(&a, &b, self.experiment.seed)
+        ratio_interval(&a, &b)
     }
 
     /// The share of user mode in the CPU time, 0 to 1, pooled over all rounds since one cell has too few ticks.

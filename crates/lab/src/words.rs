@@ -449,13 +449,13 @@ mod tests {
         let got = answer(&fixture::clear_winner());
         has(
             &got.headline,
-            &["Manifold percore needs the least CPU: 2.0 µs a request, 2.9 times", "less than manifold event"],
+            &["Manifold percore needs the least CPU: 2.0 µs a request, 3.0 times", "less than manifold event"],
         );
         has(&got.headline, &["nginx needs 3.", "as much"]);
         has(&point(&got, "With a new connection"), &["Manifold percore needs the least CPU: 12.2 µs a request"]);
         has(
             &point(&got, "Beside Apache"),
-            &["With keep-alive: prefork needs 2.9", "worker needs 2.9", "event needs 2.9", "Without keep-alive:"],
+            &["With keep-alive: prefork needs 3.0", "worker needs 3.0", "event needs 3.0", "Without keep-alive:"],
         );
         has(
             &point(&got, "Your choice"),
@@ -502,7 +502,7 @@ mod tests {
             cell.target == 7 && cell.round > 0 && cell.concurrency > 10
         });
         let got = answer(&results);
-        has(&got.headline, &["Manifold percore needs the least CPU: 2.0 µs a request, 2.9"]);
+        has(&got.headline, &["Manifold percore needs the least CPU: 2.0 µs a request, 3.0"]);
         assert!(!got.headline.contains("nginx") && !point(&got, "Not told apart").contains("nginx"), "{got:?}");
     }
 

@@ -1,11 +1,11 @@
 //! The statistics behind every figure of the laboratory: pure functions of numbers and a seed.
 //!
 //! A run measures each cell (one target under one load) once a *round*, and the rounds are interleaved in random
-//! order. So a round is the unit that is resampled: noise that lasts seconds (a neighbour on the machine, a warm
+//! order. So a round is the unit of every interval: noise that lasts seconds (a neighbour on the machine, a warm
 //! cache) hits all cells of a round alike, and a ratio taken within a round is free of it.
 //!
 //! - [`quantile`] and [`median`]: sample quantiles, Hyndman and Fan's type 7.
-//! - [`median_interval`]: a median with its bootstrap interval over rounds.
+//! - [`median_interval`]: a median with its interval over rounds.
 //! - [`ratio_interval`]: how many times one target's figure is another's, paired by round.
 //! - [`Interval::verdict`]: whether a ratio is told apart from 1 at all.
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
@@ -13,12 +13,16 @@
 //! Nothing here reads a clock or a random device: the same numbers and the same seed give the same answer.
 #![forbid(unsafe_code)]
 
-mod bootstrap;
 mod describe;
+mod interval;
 mod rng;
+mod sign;
+mod signed_rank;
+#[cfg(test)]
+mod simulation;
 
-pub use bootstrap::{
-    Interval, LEVEL, RESAMPLES, ROUNDS_MIN, Verdict, attainable_level, median_interval, ratio_interval,
-};
 pub use describe::{geometric_mean, median, quantile};
+pub use interval::{Interval, LEVEL, ROUNDS_MIN, Verdict, attainable_level};
 pub use rng::Rng;
+pub use sign::median_interval;
+pub use signed_rank::ratio_interval;

@@ -16,7 +16,7 @@ pub const FORMAT: u32 = 1;
 pub struct Peers {
     /// [`FORMAT`].
     pub format: u32,
-    /// Decides the order of the cells and the draws of the bootstrap.
+    /// Decides the order of the cells.
     pub seed: u64,
     /// Load before the measured time of each cell, seconds.
     pub warm_up_s: f64,
@@ -116,12 +116,12 @@ impl Peers {
     /// The median over the rounds with its interval.
     pub fn figure(&self, target: usize, work: Work, metric: Metric) -> Option<Interval> {
         let values: Vec<f64> = self.values(target, work, metric).into_iter().flatten().collect();
-        median_interval(&values, self.seed)
+        median_interval(&values)
     }
 
     /// How many times what `a` has `b` has, each under its load; paired by round.
     pub fn ratio(&self, a: (usize, Work), b: (usize, Work), metric: Metric) -> Option<Interval> {
-        ratio_interval(&self.values(a.0, a.1, metric), &self.values(b.0, b.1, metric), self.seed)
+        ratio_interval(&self.values(a.0, a.1, metric), &self.values(b.0, b.1, metric))
     }
 
     /// MiB of each pass; `None` where not all connections stood, or the memory could not be read.
@@ -136,12 +136,12 @@ impl Peers {
     /// MiB with idle connections.
     pub fn idle(&self, target: usize) -> Option<Interval> {
         let values: Vec<f64> = self.idle_mib(target).into_iter().flatten().collect();
-        median_interval(&values, self.seed)
+        median_interval(&values)
     }
 
     /// How many times `a`'s memory with idle connections is `b`'s.
     pub fn idle_ratio(&self, a: usize, b: usize) -> Option<Interval> {
-        ratio_interval(&self.idle_mib(a), &self.idle_mib(b), self.seed)
+        ratio_interval(&self.idle_mib(a), &self.idle_mib(b))
     }
 
     /// In how many rounds this cell carries the mark.

@@ -2,9 +2,6 @@
 
 use manifold_stats::{ROUNDS_MIN, attainable_level, median, median_interval};
 
-/// Makes the interval the same for the same runs.
-const SEED: u64 = 1;
-
 /// Requests a second of each run.
 #[derive(Debug, Default)]
 pub struct Rates(Vec<f64>);
@@ -24,7 +21,7 @@ impl Rates {
             "\nRuns:                   {}\nRate of the runs:       {middle:.2} [#/sec] (median), from {least:.2} to {most:.2}\n",
             self.0.len()
         );
-        if let Some(interval) = median_interval(&self.0, SEED).filter(|interval| interval.rounds >= ROUNDS_MIN) {
+        if let Some(interval) = median_interval(&self.0).filter(|interval| interval.rounds >= ROUNDS_MIN) {
             text.push_str(&format!(
                 "Interval of the median: {:.2} to {:.2} [#/sec] ({:.0} %)\n",
                 interval.low,
