@@ -9,13 +9,17 @@
 //! - [`ratio_interval`]: how many times one target's figure is another's, paired by round.
 //! - [`Interval::verdict`]: whether a ratio is told apart from 1 at all.
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
+//! - [`share_interval`]: what part of requests was bad, where neighbours share their fate.
+//! - [`capacity`]: which rate to try next in search of the highest at which conditions hold.
 //!
 //! Nothing here reads a clock or a random device: the same numbers and the same seed give the same answer.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 mod describe;
 mod interval;
 mod rng;
+mod share;
 mod sign;
 mod signed_rank;
 #[cfg(test)]
@@ -24,5 +28,6 @@ mod simulation;
 pub use describe::{geometric_mean, median, quantile};
 pub use interval::{Interval, LEVEL, ROUNDS_MIN, Verdict, attainable_level};
 pub use rng::Rng;
+pub use share::{Batch, Level, ShareInterval, share_interval};
 pub use sign::median_interval;
 pub use signed_rank::ratio_interval;
