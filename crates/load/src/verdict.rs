@@ -10,17 +10,17 @@ use crate::units;
 /// One condition that makes a run fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    metric: Metric,
-    comparison: Comparison,
+    pub(crate) metric: Metric,
+    pub(crate) comparison: Comparison,
     /// Microseconds, requests a second, a number, or with `percent` a share of all requests in percent.
-    value: f64,
-    percent: bool,
+    pub(crate) value: f64,
+    pub(crate) percent: bool,
     /// As it was written.
-    text: String,
+    pub(crate) text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Metric {
+pub(crate) enum Metric {
     /// Of the response time.
     Percentile(f64),
     Mean,
@@ -35,7 +35,7 @@ enum Metric {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
+pub(crate) enum Comparison {
     Above,
     AtLeast,
     Below,
@@ -136,6 +136,23 @@ impl Metric {
     }
 }
 
+/// Of thresholds on the rate alone, those that this one has passed.
+pub fn rate_breaches(thresholds: &[Threshold], rate: f64) -> Vec<Breach> {
+    let passed = thresholds.iter().filter(|threshold| threshold.metric == Metric::Rate && threshold.is_passed_by(rate));
+    passed.map(|threshold| Breach { condition: threshold.text.clone(), value: rate }).collect()
+}
+
+impl Threshold {
+    fn is_passed_by(&self, value: f64) -> bool {
+        match self.comparison {
+            Comparison::Above => value > self.value,
+            Comparison::AtLeast => value >= self.value,
+            Comparison::Below => value < self.value,
+            Comparison::AtMost => value <= self.value,
+        }
+    }
+}
+
 /// The thresholds that a run has passed.
 pub fn breaches(thresholds: &[Threshold], report: &Report) -> Vec<Breach> {
     let latencies = report.histogram.to_histogram().ok();
@@ -143,12 +160,7 @@ pub fn breaches(thresholds: &[Threshold], report: &Report) -> Vec<Breach> {
     let breach = |threshold: &Threshold| {
         let value = threshold.metric.of(report, latencies.as_ref());
         let value = if threshold.percent { value / all * 100.0 } else { value };
-        let passed = match threshold.comparison {
-            Comparison::Above => value > threshold.value,
-            Comparison::AtLeast => value >= threshold.value,
-            Comparison::Below => value < threshold.value,
-            Comparison::AtMost => value <= threshold.value,
-        };
+        let passed = threshold.is_passed_by(value);
         let unit = match threshold.metric {
             Metric::Percentile(_) | Metric::Mean | Metric::Max => " (us)",
             _ if threshold.percent => " (%)",

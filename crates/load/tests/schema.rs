@@ -8,12 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use manifold_load::native::args::{Command, parse};
+use manifold_load::native::find_max::{Maximum, Note, Outcome, find};
 use manifold_load::native::run;
 use manifold_load::report::Report;
 use manifold_load::responder::serve;
 use serde_json::Value;
 
 const SCHEMA: &str = include_str!("../../../docs/src/load-report.schema.json");
+const SEARCH_SCHEMA: &str = include_str!("../../../docs/src/find-max.schema.json");
 
 /// What of JSON Schema the published one uses; anything else in it is a mistake.
 const KEYWORDS: &[&str] = &[
@@ -97,14 +99,21 @@ fn report(url: &str, line: &str) -> Report {
     run(&options).unwrap()
 }
 
+/// A target with these options, answering until the test ends.
+fn target(line: &str) -> (String, UnixStream) {
+    let (ours, stop) = UnixStream::pair().unwrap();
+    let (tell, told) = mpsc::channel();
+    let args = ["--target-server"].into_iter().chain(line.split_whitespace()).map(OsString::from);
+    let options = manifold_load::responder::args::parse(args).unwrap().unwrap();
+    let body = move || serve(&options, stop.as_fd(), |address| tell.send(address).unwrap()).unwrap();
+    std::thread::Builder::new().spawn(body).unwrap();
+    (format!("http://{}/", told.recv().unwrap()), ours)
+}
+
 #[test]
 fn reports_are_as_the_schema_says() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let (_ours, stop) = UnixStream::pair().unwrap();
-    let (tell, told) = mpsc::channel();
-    let body = move || serve(&Default::default(), stop.as_fd(), |address| tell.send(address).unwrap()).unwrap();
-    std::thread::Builder::new().spawn(body).unwrap();
-    let url = format!("http://{}/", told.recv().unwrap());
+    let (url, _serving) = target("");
     for line in [
         "-n 20 -c 2",
         "-k -n 50 -c 2 --warmup 0.01 --threads 2 --think 1ms..2ms --expect-status 404 --expect-length 3",
@@ -121,4 +130,52 @@ fn reports_are_as_the_schema_says() {
     value["flags"] = Value::from(vec!["no-such-flag"]);
     value.as_object_mut().unwrap().remove("seconds");
     assert_eq!(faults(&schema, &schema, &value, "report").len(), 4);
+}
+
+/// How a search ends, what it found, and that its document is as the schema says.
+fn search(target_line: &str, line: &str) -> Maximum {
+    let (url, _serving) = target(target_line);
+    let args = line.split_whitespace().chain([url.as_str()]).map(OsString::from);
+    let Ok(Command::Run(options)) = parse(args) else { panic!("{line} is not understood") };
+    let mut text = String::new();
+    let maximum = find(&options, &mut |more| text.push_str(more)).unwrap();
+    let rows = text.lines().count() - 4;
+    assert_eq!(rows, maximum.steps.len(), "{text}");
+    let schema: Value = serde_json::from_str(SEARCH_SCHEMA).unwrap();
+    let value = serde_json::to_value(&maximum).unwrap();
+    assert_eq!(faults(&schema, &schema, &value, "search"), Vec::<String>::new(), "{line}");
+    maximum
+}
+
+#[test]
+fn a_search_never_finds_more_than_the_target_can_do() {
+    // A queue of 20 ms grows in 0.7 s from 3 % above the capacity on; below, what is found depends on what else the machine has to do.
+    let found = search("--capacity 400", "-k -t 0.5 --warmup 0.2 --drain 0.2 --precision 20% --find-max p90<20ms");
+    assert!(found.holds.unwrap_or(0.0) < 420.0, "{found:?}");
+    assert!(matches!(found.outcome, Outcome::Found | Outcome::AtLeast | Outcome::Open), "{found:?}");
+    if let Outcome::Found = found.outcome {
+        assert!(found.holds <= found.maximum && found.maximum <= found.fails, "{found:?}");
+    }
+}
+
+#[test]
+fn what_never_holds_has_no_maximum_and_what_is_cut_short_is_open() {
+    let never = search("--delay 300ms", "-k -t 0.2 --warmup 0 --drain 0.5 --precision 100% --find-max p50<200ms");
+    assert_eq!((never.outcome, never.maximum, never.notes.as_slice()), (Outcome::Never, None, [].as_slice()));
+    let short = search("--delay 1ms", "-k -t 0.3 --warmup 0 --budget 0.5 --find-max p50<2s,errors<50%");
+    assert_eq!((short.outcome, short.notes.as_slice()), (Outcome::Open, [Note::Budget].as_slice()));
+}
+
+#[test]
+fn a_failing_server_holds_no_condition_on_failures() {
+    let failing = search("--fail reset:50%", "-k -t 0.2 --warmup 0 --precision 100% --find-max errors<10%");
+    assert_eq!((failing.outcome, failing.holds), (Outcome::Never, None));
+}
+
+#[test]
+fn few_connections_are_said_to_be_the_limit() {
+    // Two connections with 50 ms each make 40 a second, however many the target could.
+    let few =
+        search("--delay 50ms", "-k -c 2 -t 0.5 --warmup 0 --drain 0.5 --precision 50% --rate 160 --find-max p90<200ms");
+    assert!(few.holds.unwrap_or(0.0) < 60.0 && few.notes.contains(&Note::FewConnections), "{few:?}");
 }

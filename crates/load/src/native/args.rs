@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 
+use super::find_max::FindMax;
 use super::plan_file;
 use super::settings::{FLAGS, Settings};
 use super::spec::{RequestSpec, Route};
@@ -21,7 +22,7 @@ Usage: manifold load URL... -c N (-n N | --duration SECONDS) [options]
 Keeps N connections busy with one request each (closed loop), or sends requests by a schedule whatever becomes of
 those before (open loop: --rate or --stage), and reports what came back.
 
-  -c, --connections N     connections to keep busy (default 10)
+  -c, --connections N     connections to keep busy (default 10; 100 in a search)
   -n, --requests N        stop after N requests
   -t, --duration SECONDS  stop after this time
       --rate RATE         open loop: requests a second, as 250, 0.5, 30/min; latency counts from when a
@@ -33,7 +34,11 @@ those before (open loop: --rate or --stage), and reports what came back.
       --drain SECONDS     how long requests due at the end may take to finish (default 5 with a rate, else 0)
       --awake             open loop: threads never sleep, a CPU each; answers are seen as soon as they come
       --seed N            decides all random choices (default 1)
-      --warmup SECONDS    load before the measured window opens (default 0)
+      --find-max LIST     search the highest rate at which these conditions hold, as 'p99<50ms,errors<0.1%', in steps
+                          of -t (default 10 s) from --rate on
+      --precision PART    of the search: distance of neighbouring rates (default 5%)
+      --budget TIME       of the search: how long it may take (default 15min)
+      --warmup SECONDS    load before the measured window opens (default 0; 1 in a search)
   -k, --keep-alive        keep connections for the next request
       --threads N         generator threads (default 1)
       --pin CPU[,CPU]     bind the threads to these CPUs, one each, in turn
@@ -59,7 +64,8 @@ those before (open loop: --rate or --stage), and reports what came back.
   -h, --help              show this text
 
 Exit status: 0 the run was made and its figures can be believed; 1 it could not be made;
-2 wrong usage; 3 the run was made but is flagged (the report says why); 99 a condition of --fail-on holds.
+2 wrong usage; 3 the run was made but is flagged (the report says why); 99 a condition of --fail-on holds, or
+those of --find-max at no rate.
 ";
 
 /// What was asked for, checked.
@@ -105,6 +111,8 @@ pub struct Options {
     pub csv: Option<PathBuf>,
     /// Where the latencies go, as an HdrHistogram log.
     pub hdr: Option<PathBuf>,
+    /// Not one run but a search.
+    pub find_max: Option<FindMax>,
 }
 
 /// The body length answers are held against.
@@ -240,6 +248,13 @@ mod tests {
             ("http://h/ -t 1 --arrivals poisson", "--arrivals needs"),
             ("http://h/ -t 1 --rate 5 --arrivals random", "`constant` or `poisson`"),
             ("http://h/ -t 1 --think 3..1", "--think 3..1"),
+            ("http://h/ --find-max p99>5ms", "what is not to be"),
+            ("http://h/ --find-max p99<5ms -n 100", "give -t, not -n"),
+            ("http://h/ --find-max p99<5ms --stage 5:1", "leave out --stage"),
+            ("http://h/ --find-max p99<5ms --fail-on p99>5ms", "rate<NUMBER"),
+            ("http://h/ --find-max p99<5ms --precision 0", "from 0.1%"),
+            ("http://h/ --find-max p99<5ms --csv f", "of one run"),
+            ("http://h/ -t 1 --budget 5min", "give --find-max"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

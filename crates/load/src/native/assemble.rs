@@ -176,10 +176,7 @@ fn config(options: &Options, plan: &Plan) -> Config {
     let first = &options.requests[0];
     Config {
         url: first.url.clone(),
-        address: match &plan.endpoints[0].addresses[0] {
-            Address::Inet(address) => address.to_string(),
-            Address::Unix(path) => path.display().to_string(),
-        },
+        address: address(plan),
         requests_sent: options.requests.iter().map(request).collect(),
         connections: options.connections,
         threads: options.threads,
@@ -201,6 +198,14 @@ fn config(options: &Options, plan: &Plan) -> Config {
             ExpectLength::Exactly(length) => Some(length),
             ExpectLength::First | ExpectLength::Any => None,
         },
+    }
+}
+
+/// Where the first request goes.
+pub fn address(plan: &Plan) -> String {
+    match &plan.endpoints[0].addresses[0] {
+        Address::Inet(address) => address.to_string(),
+        Address::Unix(path) => path.display().to_string(),
     }
 }
 

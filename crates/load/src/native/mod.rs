@@ -3,6 +3,7 @@
 pub mod args;
 pub(crate) mod assemble;
 pub(crate) mod files;
+pub mod find_max;
 mod intervals;
 mod pace;
 mod plan_file;
@@ -33,6 +34,7 @@ use crate::schedule::Pace;
 use crate::verdict;
 use args::{Command, Options};
 use assemble::ThreadResult;
+use find_max::condition::Tally;
 use record::{Expectation, Recorder, ThreadUse};
 use spec::RequestSpec;
 
@@ -60,6 +62,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if options.find_max.is_some() {
+        return find_max::main(&options);
+    }
     let report = match run(&options).and_then(|report| show(&report, &options).map(|()| report)) {
         Ok(report) => report,
         Err(error) => {
@@ -83,6 +88,14 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 /// # Errors
 /// A sentence, if it could not begin: unknown host, nobody there, too few descriptors, no such CPU.
 pub fn run(options: &Options) -> io::Result<Report> {
+    let plan = prepare(options)?;
+    let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let (began, results) = drive(options, &plan, &signals, None)?;
+    Ok(assemble::assemble(options, &plan, began, &results))
+}
+
+/// What has to be there before the first connection: descriptors, addresses, somebody who listens.
+fn prepare(options: &Options) -> io::Result<Plan> {
     let descriptors = u64::from(options.connections) + DESCRIPTORS_BESIDES;
     let limit = raise_descriptor_limit(descriptors)?;
     if limit < descriptors {
@@ -92,51 +105,71 @@ pub fn run(options: &Options) -> io::Result<Report> {
         );
         return Err(io::Error::other(sentence));
     }
-    let plan = plan(options)?;
-    let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let tickets = Tickets::new(plan.stop.requests);
-    let barrier = Barrier::new(options.threads as usize);
-    let epoch = Instant::now();
+    plan(options)
+}
+
+/// Carries a plan out: when it began, and what each thread leaves. Each has a copy of the tally.
+fn drive(
+    options: &Options,
+    plan: &Plan,
+    signals: &Signals,
+    tally: Option<&Tally>,
+) -> io::Result<(SystemTime, Vec<ThreadResult>)> {
     let began = SystemTime::now();
+    let run = Run {
+        options,
+        plan,
+        tickets: &Tickets::new(plan.stop.requests),
+        barrier: &Barrier::new(options.threads as usize),
+        clock: Clock::since(Instant::now()),
+        signals,
+        tally,
+    };
     let results: io::Result<Vec<ThreadResult>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.threads)
-            .map(|number| {
-                let (plan, tickets, barrier, signals) = (&plan, &tickets, &barrier, &signals);
-                let body = move || one_thread(options, number, plan, tickets, barrier, epoch, signals);
-                std::thread::Builder::new().name(format!("load-{number}")).spawn_scoped(scope, body)
-            })
-            .collect::<io::Result<_>>()?;
+        let start = |number| {
+            let body = move || run.one_thread(number);
+            std::thread::Builder::new().name(format!("load-{number}")).spawn_scoped(scope, body)
+        };
+        let threads: Vec<_> = (0..options.threads).map(start).collect::<io::Result<_>>()?;
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a generator thread failed"))))
             .collect()
     });
-    Ok(assemble::assemble(options, &plan, began, &results?))
+    Ok((began, results?))
 }
 
-fn one_thread(
-    options: &Options,
-    number: u32,
-    plan: &Plan,
-    tickets: &Tickets,
-    barrier: &Barrier,
-    epoch: Instant,
-    signals: &Signals,
-) -> io::Result<ThreadResult> {
-    let bound = bind_to_cpu(&options.pin, number);
-    // A thread that cannot be bound still has to arrive here, or the others wait for ever.
-    barrier.wait();
-    bound?;
-    let connections = options.connections / options.threads + u32::from(number < options.connections % options.threads);
-    let expectation = |spec: &RequestSpec| Expectation { status: spec.expect_status, length: spec.expect_length };
-    let expectations = options.requests.iter().map(expectation).collect();
-    let open_loop = matches!(plan.pace, Pace::Open { .. });
-    let recorder = Recorder::new(expectations, open_loop);
-    let share = Share { thread: number, threads: options.threads, connections: connections as usize };
-    let outcome: Outcome<Recorder> =
-        drive_share(plan, tickets, share, Clock::since(epoch), Some(signals.as_fd()), recorder);
-    let used = ThreadUse::now().since(outcome.observer.used_before);
-    Ok(ThreadResult { outcome, used })
+/// What the threads of a run have in common.
+#[derive(Clone, Copy)]
+struct Run<'r> {
+    options: &'r Options,
+    plan: &'r Plan,
+    tickets: &'r Tickets,
+    barrier: &'r Barrier,
+    clock: Clock,
+    signals: &'r Signals,
+    tally: Option<&'r Tally>,
+}
+
+impl Run<'_> {
+    fn one_thread(self, number: u32) -> io::Result<ThreadResult> {
+        let Run { options, plan, .. } = self;
+        let bound = bind_to_cpu(&options.pin, number);
+        // A thread that cannot be bound still has to arrive here, or the others wait for ever.
+        self.barrier.wait();
+        bound?;
+        let connections =
+            options.connections / options.threads + u32::from(number < options.connections % options.threads);
+        let expectation = |spec: &RequestSpec| Expectation { status: spec.expect_status, length: spec.expect_length };
+        let expectations = options.requests.iter().map(expectation).collect();
+        let mut recorder = Recorder::new(expectations, matches!(plan.pace, Pace::Open { .. }));
+        recorder.tally = self.tally.cloned();
+        let share = Share { thread: number, threads: options.threads, connections: connections as usize };
+        let outcome: Outcome<Recorder> =
+            drive_share(plan, self.tickets, share, self.clock, Some(self.signals.as_fd()), recorder);
+        let used = ThreadUse::now().since(outcome.observer.used_before);
+        Ok(ThreadResult { outcome, used })
+    }
 }
 
 fn bind_to_cpu(pin: &[usize], number: u32) -> io::Result<()> {

@@ -79,6 +79,14 @@ impl Pacing {
         Ok(())
     }
 
+    /// A search begins with this rate, unless `--rate` has said another, which is returned.
+    pub fn begin_at(&mut self, start: f64) -> Result<f64, String> {
+        if !self.stages.is_empty() {
+            return Err("--find-max chooses the rates; leave out --stage, or say with --rate where to begin".to_owned());
+        }
+        Ok(*self.rate.get_or_insert(start))
+    }
+
     /// All arguments were read: fills in the pace, and what follows from it.
     pub fn finish(self, options: &mut Options) -> Result<(), String> {
         let stages = match self.rate {

@@ -9,6 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
 use super::args::ExpectLength;
+use super::find_max::condition::{Seen, Tally};
 use super::intervals::Intervals;
 use crate::connection::Exchange;
 use crate::latencies::Latencies;
@@ -103,6 +104,8 @@ pub struct Recorder {
     pub window_end: Option<u64>,
     /// CPU figures when it opened.
     pub used_before: ThreadUse,
+    /// What a search counts besides.
+    pub tally: Option<Tally>,
     expectations: Vec<Expectation>,
     /// Requests that were meant to begin before the window are not of it.
     open_loop: bool,
@@ -128,6 +131,7 @@ impl Recorder {
             window_start: 0,
             window_end: None,
             used_before: ThreadUse::now(),
+            tally: None,
             expectations,
             open_loop,
         }
@@ -143,7 +147,7 @@ impl Recorder {
         self.bytes.sent += exchange.sent;
     }
 
-    fn check(&mut self, exchange: &Exchange) {
+    fn check(&mut self, exchange: &Exchange, latency: u64) {
         self.statuses[usize::from(exchange.status).min(STATUSES - 1)] += 1;
         let expectation = &mut self.expectations[exchange.request as usize];
         let right_status = match expectation.status {
@@ -151,10 +155,18 @@ impl Recorder {
             None => (200..300).contains(&exchange.status),
         };
         self.wrong_status += u64::from(!right_status);
-        match expectation.length {
-            ExpectLength::Any => {}
-            ExpectLength::First => expectation.length = ExpectLength::Exactly(exchange.body),
-            ExpectLength::Exactly(length) => self.wrong_length += u64::from(exchange.body != length),
+        let right_length = match expectation.length {
+            ExpectLength::Any => true,
+            ExpectLength::First => {
+                expectation.length = ExpectLength::Exactly(exchange.body);
+                true
+            }
+            ExpectLength::Exactly(length) => exchange.body == length,
+        };
+        self.wrong_length += u64::from(!right_length);
+        if let Some(tally) = &mut self.tally {
+            let success = (200..300).contains(&exchange.status);
+            tally.answered(exchange.intended, &Seen { latency, success, right_status, right_length });
         }
     }
 }
@@ -174,6 +186,9 @@ impl Observer for Recorder {
         self.bytes = Bytes::default();
         self.series = Intervals::default();
         self.window_start = now;
+        if let Some(tally) = &mut self.tally {
+            tally.open(now);
+        }
         self.used_before = ThreadUse::now();
     }
 
@@ -197,7 +212,7 @@ impl Observer for Recorder {
         self.completed_late += u64::from(self.window_end.is_some_and(|end| exchange.finished > end));
         self.series.count(exchange.finished - self.window_start, latency);
         self.count_bytes(exchange);
-        self.check(exchange);
+        self.check(exchange, latency);
         ControlFlow::Continue(())
     }
 
@@ -206,6 +221,9 @@ impl Observer for Recorder {
             return Verdict::Count;
         }
         self.count_bytes(exchange);
+        if let Some(tally) = &mut self.tally {
+            tally.unanswered(exchange.intended);
+        }
         self.series.count_failure(exchange.finished.saturating_sub(self.window_start));
         let class = match failure {
             Failure::Connect(_) => &mut self.errors.connect,

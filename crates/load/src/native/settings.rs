@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::args::{ExpectLength, Options};
+use super::find_max::options as find_max;
 use super::pace::Pacing;
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
 use crate::plan::{PollerKind, Target};
@@ -14,6 +15,8 @@ use crate::verdict;
 
 /// Options without a value.
 pub const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6", "awake"];
+/// Connections, unless something else is said.
+const CONNECTIONS: u32 = 10;
 /// Requests at most.
 const REQUESTS_MAX: usize = 10_000;
 
@@ -33,7 +36,10 @@ struct RawRequest {
 #[derive(Debug)]
 pub struct Settings {
     options: Options,
+    connections: Option<u32>,
+    warmup: Option<Duration>,
     pacing: Pacing,
+    search: find_max::Given,
     /// Said of all requests.
     all: RawRequest,
     requests: Vec<RawRequest>,
@@ -46,7 +52,7 @@ impl Default for Settings {
         let options = Options {
             requests: Vec::new(),
             route: Route::default(),
-            connections: 10,
+            connections: CONNECTIONS,
             stop_requests: None,
             duration: None,
             pace: Pace::Closed(Think::Never),
@@ -64,10 +70,14 @@ impl Default for Settings {
             fail_on: Vec::new(),
             csv: None,
             hdr: None,
+            find_max: None,
         };
         Settings {
             options,
+            connections: None,
+            warmup: None,
             pacing: Pacing::default(),
+            search: find_max::Given::default(),
             all: RawRequest::default(),
             requests: Vec::new(),
             current: RawRequest::default(),
@@ -83,7 +93,7 @@ impl Settings {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let options = &mut self.options;
         match name {
-            "connections" => options.connections = number(value, 1, 1_000_000)?,
+            "connections" => self.connections = Some(number(value, 1, 1_000_000)?),
             "requests" => options.stop_requests = Some(number(value, 1, u64::MAX)?),
             "duration" => options.duration = Some(seconds(value)?),
             "rate" => self.pacing.rate(value)?,
@@ -93,7 +103,7 @@ impl Settings {
             "drain" => self.pacing.drain = Some(seconds(value)?),
             "ramp-up" => options.ramp_up = seconds(value)?,
             "seed" => options.seed = number(value, 0, u64::MAX)?,
-            "warmup" => options.warmup = seconds(value)?,
+            "warmup" => self.warmup = Some(seconds(value)?),
             "timeout" => options.timeout = seconds(value)?,
             "threads" => options.threads = number(value, 1, 1024)?,
             "pin" => options.pin = cpus(value)?,
@@ -105,7 +115,8 @@ impl Settings {
             "csv" => options.csv = Some(PathBuf::from(value)),
             "hdr" => options.hdr = Some(PathBuf::from(value)),
             _ => {
-                return self.all.set(name, value).unwrap_or_else(|| Err("there is no such option".to_owned()));
+                let known = self.search.set(name, value).or_else(|| self.all.set(name, value));
+                return known.unwrap_or_else(|| Err("there is no such option".to_owned()));
             }
         }
         Ok(())
@@ -185,7 +196,12 @@ impl Settings {
     /// # Errors
     /// What is missing, or does not go together.
     pub fn finish(self) -> Result<Options, String> {
-        let Settings { mut options, pacing, all, requests, .. } = self;
+        let Settings { mut options, mut pacing, search, all, requests, .. } = self;
+        let (connections, warmup) =
+            if search.is_search() { (find_max::CONNECTIONS, find_max::WARM_UP) } else { (CONNECTIONS, Duration::ZERO) };
+        options.connections = self.connections.unwrap_or(connections);
+        options.warmup = self.warmup.unwrap_or(warmup);
+        options.find_max = search.finish(&mut options, &mut pacing)?;
         options.requests = requests.into_iter().map(|request| request.finish(&all)).collect();
         if options.requests.is_empty() {
             return Err("the URL is missing".to_owned());

@@ -27,6 +27,7 @@ and what a server can cost at least.
       --defer-accept        leave connections to the kernel until their request is there (TCP_DEFER_ACCEPT)
       --max-connections N   connections open at once; more wait to be accepted (default 16384)
       --delay TIME          each answer comes so long after its request, as 5ms (within microseconds)
+      --capacity RATE       requests wait for one another: so many a second are answered at most, each in its turn
       --jitter TIME         up to so much is added, each length as likely as the other
       --slow PART:TIME      part of the answers takes this long instead, as 10%:50ms
       --stall TIME/PERIOD   nothing is answered in the last TIME of each PERIOD, as 1s/10s
@@ -106,6 +107,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, St
                 options.max_connections = number(&mut parser, "--max-connections", 1, 1_000_000)?;
             }
             Long("delay") => options.plan.delay = time(&value(&mut parser)?, "--delay")?,
+            Long("capacity") => options.plan.work = work(&value(&mut parser)?)?,
             Long("jitter") => options.plan.jitter = time(&value(&mut parser)?, "--jitter")?,
             Long("slow") => options.plan.slow = Some(slow(&value(&mut parser)?)?),
             Long("stall") => options.plan.stall = Some(stall(&value(&mut parser)?)?),
@@ -124,13 +126,22 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, St
         return Err("--fail: the parts are more than the whole".to_owned());
     }
     if options.record.is_some() && options.plan.is_plain() {
-        return Err("--record needs a plan to record: --delay, --jitter, --slow, --stall or --fail".to_owned());
+        return Err(
+            "--record needs a plan to record: --delay, --capacity, --jitter, --slow, --stall or --fail".to_owned()
+        );
     }
     Ok(Some(options))
 }
 
 fn time(given: &str, name: &str) -> Result<Duration, String> {
     units::duration(given).ok_or_else(|| format!("{name} {given}: a time is needed, as 5ms, 200us or 1.5"))
+}
+
+/// The time that one request takes of a server that answers so many in a second.
+fn work(given: &str) -> Result<Duration, String> {
+    let rate = units::rate(given).filter(|rate| *rate >= 0.001);
+    let rate = rate.ok_or_else(|| format!("--capacity {given}: requests a second are needed, as 1000 or 30/min"))?;
+    Ok(Duration::from_secs_f64(1.0 / rate))
 }
 
 fn slow(given: &str) -> Result<(f64, Duration), String> {
@@ -188,11 +199,12 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(read(line), Ok(Some(expected)));
-        let line = "--target-server --delay 5ms --jitter 200us --slow 10%:50ms --stall 1s/10s --fail 503:1% --fail reset:0.5 --seed 9 --record f";
+        let line = "--target-server --delay 5ms --jitter 200us --capacity 8000 --slow 10%:50ms --stall 1s/10s --fail 503:1% --fail reset:0.5 --seed 9 --record f";
         let ms = Duration::from_millis;
         let plan = Plan {
             delay: ms(5),
             jitter: Duration::from_micros(200),
+            work: Duration::from_micros(125),
             slow: Some((0.1, ms(50))),
             stall: Some((ms(1000), ms(10_000))),
             faults: vec![(0.01, Fault::Status(503)), (0.5, Fault::Reset)],

@@ -207,7 +207,7 @@ impl Connection {
     /// An answer will be given when the plan says, but not before those to earlier requests.
     fn put_off(&mut self, ask: Ask, planned: &mut Planned) {
         let now = planned.clock.now();
-        let (due, fault) = planned.plan.next(now, &mut planned.rng);
+        let (due, fault) = planned.plan.next(now, &mut planned.free_at, &mut planned.rng);
         let due = self.pending.back().map_or(due, |before| due.max(before.due));
         planned.truth.intended.record(due - now);
         self.pending.push_back(Pending { due, ask, fault });

@@ -145,13 +145,15 @@ struct Planned {
     plan: Plan,
     rng: Rng,
     clock: Clock,
+    /// When the work on all requests that came will be done.
+    free_at: u64,
     truth: Truth,
 }
 
 impl Planned {
     fn new(plan: &Plan) -> Planned {
         let clock = Clock::since(Instant::now());
-        Planned { plan: plan.clone(), rng: Rng::new(plan.seed), clock, truth: Truth::default() }
+        Planned { plan: plan.clone(), rng: Rng::new(plan.seed), clock, free_at: 0, truth: Truth::default() }
     }
 }
 

@@ -13,6 +13,9 @@ pub struct Plan {
     pub delay: Duration,
     /// Up to this much is added, each length as likely as the other.
     pub jitter: Duration,
+    /// Requests are worked on one after the other, each for so long, in the order in which they come: a queue with a known capacity. The
+    /// delay comes after that.
+    pub work: Duration,
     /// This part of the requests takes this long instead of `delay`.
     pub slow: Option<(f64, Duration)>,
     /// Nothing is answered in the last so much of each so much, counted from the target's start.
@@ -63,8 +66,9 @@ impl Plan {
         *self == Plan { seed: self.seed, ..Plan::default() }
     }
 
-    /// When a request that came at `now`, in nanoseconds since the target's start, is to be answered, and how wrongly.
-    pub fn next(&self, now: u64, rng: &mut Rng) -> (u64, Option<Fault>) {
+    /// When a request that came at `now`, in nanoseconds since the target's start, is to be answered, and how wrongly. `free_at` is when the
+    /// work on those before it ends; 0 at first.
+    pub fn next(&self, now: u64, free_at: &mut u64, rng: &mut Rng) -> (u64, Option<Fault>) {
         let mut delay = match self.slow {
             Some((share, slow)) if rng.unit() < share => slow,
             _ => self.delay,
@@ -72,7 +76,8 @@ impl Plan {
         if !self.jitter.is_zero() {
             delay += self.jitter.mul_f64(rng.unit());
         }
-        let mut due = now.saturating_add(nanoseconds(delay));
+        *free_at = now.max(*free_at).saturating_add(nanoseconds(self.work));
+        let mut due = free_at.saturating_add(nanoseconds(delay));
         if let Some((length, period)) = self.stall {
             let (length, period) = (nanoseconds(length), nanoseconds(period));
             let within = due % period;
@@ -112,8 +117,9 @@ mod tests {
     fn responses(plan: &Plan, every: u64, seconds: u64) -> Latencies {
         let mut rng = Rng::new(plan.seed);
         let mut latencies = Latencies::default();
+        let mut free_at = 0;
         for at in (0..seconds * 1000 * MS).step_by(every as usize) {
-            latencies.record(plan.next(at, &mut rng).0 - at);
+            latencies.record(plan.next(at, &mut free_at, &mut rng).0 - at);
         }
         latencies
     }
@@ -135,7 +141,11 @@ mod tests {
         check(Plan { slow: Some((0.1, ms(50))), ..fixed.clone() }, &|q| if q <= 0.9 { 5.0 } else { 50.0 });
         // A stall of a second in each ten: a tenth of the requests wait for its end, evenly.
         let stall = Some((ms(1000), ms(10_000)));
-        check(Plan { stall, ..fixed }, &|q| if q <= 0.9 { 5.0 } else { 5.0 + 1000.0 * (q - 0.9) / 0.1 });
+        check(Plan { stall, ..fixed.clone() }, &|q| if q <= 0.9 { 5.0 } else { 5.0 + 1000.0 * (q - 0.9) / 0.1 });
+        // Ten thousand a second come: below the capacity nobody waits, at 0.8 of it the queue grows by a fifth of all time.
+        let work = |us| Plan { work: Duration::from_micros(us), ..fixed.clone() };
+        check(work(100), &|_| 5.1);
+        check(work(125), &|q| 5.125 + 5000.0 * q);
     }
 
     #[test]
@@ -144,7 +154,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut count = [0; 3];
         for _ in 0..100_000 {
-            let place = match plan.next(0, &mut rng).1 {
+            let place = match plan.next(0, &mut 0, &mut rng).1 {
                 Some(Fault::Reset) => 0,
                 Some(Fault::Status(503)) => 1,
                 None => 2,

@@ -40,6 +40,8 @@ struct Simulated<'c> {
     clock: &'c Cell<u64>,
     target: Target,
     rng: Rng,
+    /// When the target's work on all requests will be done.
+    free_at: u64,
     /// Answers on their way, the first to arrive on top.
     coming: BinaryHeap<Reverse<Coming>>,
     /// How many connections each slot has had.
@@ -55,7 +57,7 @@ impl<'p> Wire<'p> for Simulated<'_> {
     }
 
     fn send(&mut self, slot: usize, _bytes: &'p [u8]) -> Sent {
-        let (due, fault) = self.target.next(self.clock.get(), &mut self.rng);
+        let (due, fault) = self.target.next(self.clock.get(), &mut self.free_at, &mut self.rng);
         let place = fault.map(|fault| self.target.faults.iter().position(|(_, of)| *of == fault).unwrap() as u8);
         self.coming.push(Reverse((due, slot, self.connections[slot], place)));
         Sent::All
@@ -110,6 +112,7 @@ fn run(plan: &Plan, target: &Target) -> Outcome<Recorder> {
         clock: &clock,
         target: target.clone(),
         rng: Rng::new(target.seed),
+        free_at: 0,
         coming: BinaryHeap::new(),
         connections: vec![0; plan.connections],
         ending: None,
