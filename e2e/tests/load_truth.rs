@@ -5,7 +5,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use e2e::{Scratch, alone, binary, until};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -48,14 +52,9 @@ fn measure(scratch: &Scratch, plan: &[&str], load: &[&str]) -> (Value, Value) {
 
 /// The value at a quantile of a histogram as documents hold it, microseconds.
 fn quantile(histogram: &Value, quantile: f64) -> f64 {
-    let buckets: Vec<(f64, f64)> = serde_json::from_value(histogram["buckets"].clone()).unwrap();
-    let all: f64 = buckets.iter().map(|(_, count)| count).sum();
-    let mut seen = 0.0;
-    let reaches = |(_, count): &&(f64, f64)| {
-        seen += count;
-        seen >= all * quantile.min(1.0)
-    };
-    buckets.iter().find(reaches).map_or(0.0, |(value, _)| *value)
+    let bytes = BASE64.decode(histogram["hdr"].as_str().unwrap()).unwrap();
+    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+    histogram.value_at_quantile(quantile.min(1.0)) as f64
 }
 
 /// Each plan, and how many connections it takes for none to be waited for.

@@ -240,7 +240,8 @@ fn marks(report: &Report, other_load: f64) -> Vec<Mark> {
             Flag::UnservedConnections => (!too_short).then_some(Mark::Unserved),
             Flag::Stalled => Some(Mark::Stalled),
             Flag::NothingCompleted => Some(Mark::NothingCompleted),
-            Flag::Interrupted => None, // the cell is not kept then
+            // A cell that was interrupted is not kept, and none is merged.
+            Flag::Interrupted | Flag::NotSimultaneous | Flag::SameSeed => None,
         })
         .collect();
     if too_short && report.completed > 0 {

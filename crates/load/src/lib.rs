@@ -9,6 +9,7 @@
 pub mod ab;
 pub mod alarm;
 pub mod connection;
+mod grid;
 pub mod latencies;
 pub mod leading;
 pub mod native;
@@ -20,6 +21,7 @@ pub mod responder;
 pub mod run;
 pub mod schedule;
 pub mod siege;
+mod tally;
 pub mod units;
 pub mod verdict;
 pub mod wire;

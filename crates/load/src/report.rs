@@ -5,13 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::latencies::Latencies;
 
+mod distribution;
+mod flags;
+
+pub use distribution::{Distribution, decode, encode};
+pub use flags::{Flag, NO_DESCRIPTOR, NO_LOCAL_PORT, flags};
+
 /// Version of this document's shape; it changes when a reader must.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// One run of the generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +29,7 @@ pub struct Report {
     pub config: Config,
     /// Beginning of the measured window, microseconds since 1970-01-01 UTC.
     pub started_unix_us: u64,
-    /// Length of the measured window in seconds (with several threads: the longest of theirs).
+    /// Length of the measured window in seconds (with several threads or machines: the longest of theirs).
     pub seconds: f64,
     /// Answers received completely in the window, whatever their status and length.
     pub completed: u64,
@@ -53,27 +58,62 @@ pub struct Report {
     /// moment is the schedule's, so that what waits behind a stall is counted; in a closed loop it is when the request began. On a fresh
     /// connection connecting is included. Absent when nothing was completed.
     pub latency_us: Option<Summary>,
-    /// The same latencies, complete.
-    pub histogram: Buckets,
+    /// The same latencies, complete; absent with them.
+    pub histogram: Option<Distribution>,
     /// Service time: from when a request was sent to the last byte of its answer.
     pub service_us: Option<Summary>,
     /// The same, complete.
-    pub service_histogram: Buckets,
+    pub service_histogram: Option<Distribution>,
     /// From when a request was sent to the first byte of its answer.
     pub first_byte_us: Option<Summary>,
+    /// The same, complete.
+    pub first_byte_histogram: Option<Distribution>,
     /// Connections opened in the window, and how long connecting took.
     pub connect: Connect,
+    /// How long connecting took, complete.
+    pub connect_histogram: Option<Distribution>,
     /// Requests that were waiting for an answer when the window closed. They are in no other figure: a server that stalls shows here.
     pub unfinished: Unfinished,
     /// Connections of the fixed set that never received one answer from the beginning of the run, warm-up included.
     pub unserved_connections: u64,
     /// How the schedule of an open loop was kept; absent in a closed loop.
     pub schedule: Option<Kept>,
+    /// How late requests of the schedule began through the generator's own fault, complete.
+    pub lag_histogram: Option<Distribution>,
     /// The load the generator itself caused.
     pub generator: Generator,
+    /// The times between the threads' looks at what has happened, complete.
+    pub turn_histogram: Option<Distribution>,
     /// Completions over time.
     pub series: Series,
     /// Reasons not to believe the figures as they are; empty in a sound run.
+    pub flags: Vec<Flag>,
+    /// Where the load came from: one machine, or those whose reports were merged into this one.
+    pub machines: Vec<Machine>,
+}
+
+/// A machine that load came from, and what of it a merged report would hide.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// Beginning of its window, microseconds since 1970-01-01 UTC by its own clock.
+    pub started_unix_us: u64,
+    /// Length of its window, seconds.
+    pub seconds: f64,
+    /// Answers it received.
+    pub completed: u64,
+    /// Its share of the rate.
+    pub requests_per_second: f64,
+    /// Its share of the connections.
+    pub connections: u32,
+    /// Its generator threads.
+    pub threads: u32,
+    /// What decided its random choices.
+    pub seed: u64,
+    /// The largest share of its time a generator thread was on a CPU or waiting for one, 0..=1.
+    pub busy_share_max_thread: f64,
+    /// Reasons not to believe its part.
     pub flags: Vec<Flag>,
 }
 
@@ -250,39 +290,6 @@ impl Summary {
     }
 }
 
-/// A histogram as its filled buckets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Buckets {
-    /// Significant decimal digits kept (an HdrHistogram of this precision holds these buckets without loss).
-    pub significant_digits: u8,
-    /// `[value in microseconds, count]`, ascending; the value is the largest the bucket stands for.
-    pub buckets: Vec<(u64, u64)>,
-}
-
-impl Buckets {
-    /// The filled buckets of `histogram`.
-    pub fn of(histogram: &Histogram<u64>) -> Buckets {
-        let buckets = histogram
-            .iter_recorded()
-            .map(|step| (step.value_iterated_to(), step.count_at_value()))
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        Buckets { significant_digits: histogram.sigfig(), buckets }
-    }
-
-    /// The histogram again, for merging and for any percentile.
-    ///
-    /// # Errors
-    /// A sentence, if the buckets were written by something else and cannot be an HdrHistogram.
-    pub fn to_histogram(&self) -> Result<Histogram<u64>, String> {
-        let mut histogram = Histogram::new(self.significant_digits.max(1)).map_err(|error| error.to_string())?;
-        for (value, count) in &self.buckets {
-            histogram.record_n(*value, *count).map_err(|error| error.to_string())?;
-        }
-        Ok(histogram)
-    }
-}
-
 /// Connections opened in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connect {
@@ -301,6 +308,8 @@ pub struct Unfinished {
     pub mean_age_us: f64,
     /// Longest time one had been waiting, microseconds. Far beyond `latency_us.max` means the server had stalled.
     pub max_age_us: f64,
+    /// How long they had been waiting together, nanoseconds.
+    pub sum_age_ns: u128,
 }
 
 /// How the schedule of an open loop was kept.
@@ -345,11 +354,14 @@ pub struct Generator {
     pub saturated: bool,
 }
 
-/// Completions in intervals of equal width from the beginning of the window; the last may be cut short.
+/// Completions in intervals of equal width. They begin at whole multiples of it since 1970-01-01 UTC, so the first and the last are cut short
+/// by the window, and series of several machines are added interval by interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     /// Width of an interval in milliseconds.
     pub interval_ms: u64,
+    /// When the first interval begins, milliseconds since 1970-01-01 UTC.
+    pub begins_unix_ms: u64,
     /// Answers completed in each interval.
     pub completed: Vec<u64>,
     /// Requests failed in each interval.
@@ -358,81 +370,9 @@ pub struct Series {
     pub max_latency_us: Vec<u64>,
 }
 
-/// A reason not to believe the figures as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Flag {
-    /// A generator thread was busy for 95 % of the window or more.
-    GeneratorSaturated,
-    /// More than 1 % of the scheduled requests began over a millisecond late though a connection was free.
-    ScheduleMissed,
-    /// More than 1 % of the scheduled requests had to wait for a connection, or some were never sent.
-    TooFewConnections,
-    /// At least one answer had another status than expected.
-    WrongStatus,
-    /// At least one answer had another body length than expected.
-    WrongLength,
-    /// At least one request ended without a complete answer.
-    Errors,
-    /// The operating system had no local port left for a connection (`EADDRNOTAVAIL`).
-    PortsExhausted,
-    /// The process ran out of file descriptors.
-    DescriptorsExhausted,
-    /// At least one connection of the set was never answered.
-    UnservedConnections,
-    /// Requests unfinished at the end had been waiting for more than a second and longer than any answered one.
-    Stalled,
-    /// Nothing was completed.
-    NothingCompleted,
-    /// The run was ended early by a signal.
-    Interrupted,
-}
-
-impl Flag {
-    /// The sentence shown to a person.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Flag::GeneratorSaturated => {
-                "the generator was busy all the time: the server may be faster than shown; use more --threads or more CPUs"
-            }
-            Flag::ScheduleMissed => {
-                "the generator was late with requests of the schedule: use more --threads, more CPUs, or a lower rate"
-            }
-            Flag::TooFewConnections => {
-                "scheduled requests had to wait for a connection: the server cannot keep up, or more --connections are needed"
-            }
-            Flag::WrongStatus => "some answers had another status than expected",
-            Flag::WrongLength => "some answers had another length than expected",
-            Flag::Errors => "some requests failed",
-            Flag::PortsExhausted => {
-                "no local port was left for new connections; use --keep-alive, fewer requests or several addresses"
-            }
-            Flag::DescriptorsExhausted => "the limit of open files was reached (ulimit -n)",
-            Flag::UnservedConnections => "some connections were never answered",
-            Flag::Stalled => "at the end requests had been waiting for longer than any answer took",
-            Flag::NothingCompleted => "no request was completed",
-            Flag::Interrupted => "the run was ended early",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_keep_every_count_and_percentile() {
-        let mut histogram = Histogram::<u64>::new(3).unwrap();
-        for value in (0..200_000u64).map(|n| (n * 7919) % 900_000) {
-            histogram.record(value).unwrap();
-        }
-        let json = serde_json::to_string(&Buckets::of(&histogram)).unwrap();
-        let back = serde_json::from_str::<Buckets>(&json).unwrap().to_histogram().unwrap();
-        assert_eq!(back.len(), histogram.len());
-        for quantile in [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
-            assert_eq!(back.value_at_quantile(quantile), histogram.value_at_quantile(quantile), "{quantile}");
-        }
-    }
 
     #[test]
     fn flags_are_written_as_words() {

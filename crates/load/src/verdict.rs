@@ -155,10 +155,10 @@ impl Threshold {
 
 /// The thresholds that a run has passed.
 pub fn breaches(thresholds: &[Threshold], report: &Report) -> Vec<Breach> {
-    let latencies = report.histogram.to_histogram().ok();
+    let latencies = report.histogram.as_ref().and_then(|histogram| histogram.latencies().ok());
     let all = (report.completed + report.errors.total()).max(1) as f64;
     let breach = |threshold: &Threshold| {
-        let value = threshold.metric.of(report, latencies.as_ref());
+        let value = threshold.metric.of(report, latencies.as_ref().map(|latencies| &latencies.histogram));
         let value = if threshold.percent { value / all * 100.0 } else { value };
         let passed = threshold.is_passed_by(value);
         let unit = match threshold.metric {
@@ -183,8 +183,9 @@ mod tests {
         report.errors = crate::report::Errors { receive: 25, ..Default::default() };
         report.status = crate::report::StatusClasses { success: 90, server_error: 10, ..Default::default() };
         report.requests_per_second = 50.0;
-        report.histogram =
-            crate::report::Buckets { significant_digits: 3, buckets: (1..=100).map(|n| (n * 1000, 1)).collect() };
+        let mut latencies = crate::latencies::Latencies::default();
+        (1..=100).for_each(|n| latencies.record(n * 1_000_000));
+        report.histogram = crate::report::Distribution::of(&latencies);
         report
     }
 
@@ -205,7 +206,7 @@ mod tests {
             let breaches = breaches(&parse(list).expect(list), &report);
             assert_eq!(breaches.len(), passed, "{list}: {breaches:?}");
         }
-        let none = Report { completed: 0, latency_us: None, histogram: crate::report::Buckets::default(), ..report };
+        let none = Report { completed: 0, latency_us: None, histogram: None, ..report };
         assert_eq!(breaches(&parse("p50>1h").expect("a threshold"), &none).len(), 1, "no answer is no good answer");
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::time::SystemTime;
 
 use manifold_http::{ResponseHead, find_field};
 use nix::errno::Errno;
@@ -159,10 +160,10 @@ impl<'c> Collector<'c> {
         }
     }
 
-    /// Keeps what `manifold load` reports as well.
-    pub fn recording(mut self) -> Collector<'c> {
+    /// Keeps what `manifold load` reports as well; `began` is the time of the run's clock 0.
+    pub fn recording(mut self, began: SystemTime) -> Collector<'c> {
         let length = if self.rules.variable_length { ExpectLength::Any } else { ExpectLength::First };
-        let recorder = Recorder::new(vec![Expectation { status: None, length }], self.rules.scheduled);
+        let recorder = Recorder::new(vec![Expectation { status: None, length }], self.rules.scheduled, began);
         self.recorder = Some(Box::new(recorder));
         self
     }

@@ -98,7 +98,7 @@ pub fn run(options: &Options, head: &str, to: &[SocketAddr], from: Option<IpAddr
         let keeper = keeper.transpose()?;
         let worker = |thread: u32| {
             let collector = Collector::new(rules(options), &common, warming, feeders.as_ref().map(FeederMaker::feeder));
-            let collector = if options.beyond.reports() { collector.recording() } else { collector };
+            let collector = if options.beyond.reports() { collector.recording(began) } else { collector };
             let (plan, tickets, common, signals) = (&plan, &tickets, &common, &signals);
             let share = share(plan.connections, thread, threads);
             std::thread::Builder::new()

@@ -17,6 +17,7 @@ use crate::verdict::Threshold;
 /// What `manifold load --help` prints.
 pub const USAGE: &str = "\
 Usage: manifold load URL... -c N (-n N | --duration SECONDS) [options]
+       manifold load merge A.json B.json ...        (the reports of several machines as one; see its --help)
        manifold load --target-server [options]      (a server that does nothing but answer; see its --help)
 
 Keeps N connections busy with one request each (closed loop), or sends requests by a schedule whatever becomes of

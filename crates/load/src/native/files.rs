@@ -4,19 +4,21 @@ use std::fmt::Write;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hdrhistogram::serialization::V2Serializer;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 
+use crate::latencies::Latencies;
 use crate::report::{Report, Series};
 
-/// The series: one row an interval.
+/// The series: one row an interval, with the seconds since the first began and when it began.
 pub fn csv(series: &Series) -> String {
-    let mut text = "seconds,completed,failed,max_latency_us\n".to_owned();
+    let mut text = "seconds,completed,failed,max_latency_us,unix_ms\n".to_owned();
     let rows = series.completed.iter().zip(&series.failed).zip(&series.max_latency_us);
     for (index, ((completed, failed), longest)) in rows.enumerate() {
-        let seconds = index as f64 * series.interval_ms as f64 / 1000.0;
+        let since = index as u64 * series.interval_ms;
+        let (seconds, unix_ms) = (since as f64 / 1000.0, series.begins_unix_ms + since);
         // Writing to a String cannot fail.
-        let _infallible = writeln!(text, "{seconds:.1},{completed},{failed},{longest}");
+        let _infallible = writeln!(text, "{seconds:.1},{completed},{failed},{longest},{unix_ms}");
     }
     text
 }
@@ -26,10 +28,13 @@ pub fn csv(series: &Series) -> String {
 /// # Errors
 /// The histogram cannot be written.
 pub fn hdr(report: &Report) -> io::Result<Vec<u8>> {
-    let histogram = report.histogram.to_histogram().map_err(io::Error::other)?;
+    let histogram = match &report.histogram {
+        Some(histogram) => histogram.latencies().map_err(io::Error::other)?.histogram,
+        None => Latencies::default().histogram,
+    };
     let begins = UNIX_EPOCH + Duration::from_micros(report.started_unix_us);
     let mut log = Vec::new();
-    let mut serializer = V2Serializer::new();
+    let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment("response times of manifold load, microseconds")
         .with_start_time(begins)
@@ -55,9 +60,15 @@ mod tests {
 
     #[test]
     fn a_row_for_each_interval() {
-        let series =
-            Series { interval_ms: 200, completed: vec![5, 7], failed: vec![0, 1], max_latency_us: vec![30, 4000] };
-        assert_eq!(csv(&series), "seconds,completed,failed,max_latency_us\n0.0,5,0,30\n0.2,7,1,4000\n");
+        let series = Series {
+            interval_ms: 200,
+            begins_unix_ms: 17_000,
+            completed: vec![5, 7],
+            failed: vec![0, 1],
+            max_latency_us: vec![30, 4000],
+        };
+        let expected = "seconds,completed,failed,max_latency_us,unix_ms\n0.0,5,0,30,17000\n0.2,7,1,4000,17200\n";
+        assert_eq!(csv(&series), expected);
     }
 
     #[test]
@@ -72,7 +83,7 @@ mod tests {
         let [encoded] = histogram.collect::<Vec<_>>().try_into().expect("one interval");
         let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).expect("base64");
         let read: hdrhistogram::Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).expect("a histogram");
-        let expected = report.histogram.to_histogram().expect("a histogram");
+        let expected = report.histogram.expect("a histogram").latencies().expect("ours").histogram;
         assert_eq!((read.len(), read.value_at_quantile(0.99)), (expected.len(), expected.value_at_quantile(0.99)));
     }
 }

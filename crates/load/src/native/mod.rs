@@ -4,18 +4,19 @@ pub mod args;
 pub(crate) mod assemble;
 pub(crate) mod files;
 pub mod find_max;
-mod intervals;
+mod merge;
 mod pace;
 mod plan_file;
+mod read;
 pub(crate) mod record;
 mod resolve;
 mod settings;
+mod show;
 mod spec;
 mod summary;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime};
@@ -31,17 +32,15 @@ use crate::report::Report;
 use crate::responder;
 use crate::run::{Share, drive_share};
 use crate::schedule::Pace;
-use crate::verdict;
 use args::{Command, Options};
 use assemble::ThreadResult;
 use find_max::condition::Tally;
 use record::{Expectation, Recorder, ThreadUse};
+use show::Output;
 use spec::RequestSpec;
 
 /// Pause of a connection after a refused connection attempt.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
-/// Exit status of a run that has passed a threshold, as k6 has it.
-const FAILED: u8 = 99;
 /// Descriptors needed besides the connections: standard streams, epoll instances, libraries.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
@@ -50,6 +49,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
     if args.iter().any(|arg| arg == responder::args::FLAG) {
         return responder::main(args.into_iter());
+    }
+    if args.first().is_some_and(|word| word == "merge") {
+        return merge::main(args.into_iter().skip(1));
     }
     let options = match args::parse(args.into_iter()) {
         Ok(Command::Help) => {
@@ -65,21 +67,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     if options.find_max.is_some() {
         return find_max::main(&options);
     }
-    let report = match run(&options).and_then(|report| show(&report, &options).map(|()| report)) {
-        Ok(report) => report,
+    let output = Output { json: options.json, csv: options.csv.clone(), hdr: options.hdr.clone() };
+    match run(&options).and_then(|report| show::show(&report, &output).map(|()| report)) {
+        Ok(report) => show::verdict(&report, &options.fail_on),
         Err(error) => {
             eprintln!("manifold load: {error}");
-            return ExitCode::from(1);
+            ExitCode::from(1)
         }
-    };
-    let breaches = verdict::breaches(&options.fail_on, &report);
-    breaches.iter().for_each(|breach| eprintln!("manifold load: failed on {breach}"));
-    if !breaches.is_empty() {
-        ExitCode::from(FAILED)
-    } else if report.flags.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(3)
     }
 }
 
@@ -122,6 +116,7 @@ fn drive(
         tickets: &Tickets::new(plan.stop.requests),
         barrier: &Barrier::new(options.threads as usize),
         clock: Clock::since(Instant::now()),
+        began,
         signals,
         tally,
     };
@@ -147,6 +142,7 @@ struct Run<'r> {
     tickets: &'r Tickets,
     barrier: &'r Barrier,
     clock: Clock,
+    began: SystemTime,
     signals: &'r Signals,
     tally: Option<&'r Tally>,
 }
@@ -162,7 +158,7 @@ impl Run<'_> {
             options.connections / options.threads + u32::from(number < options.connections % options.threads);
         let expectation = |spec: &RequestSpec| Expectation { status: spec.expect_status, length: spec.expect_length };
         let expectations = options.requests.iter().map(expectation).collect();
-        let mut recorder = Recorder::new(expectations, matches!(plan.pace, Pace::Open { .. }));
+        let mut recorder = Recorder::new(expectations, matches!(plan.pace, Pace::Open { .. }), self.began);
         recorder.tally = self.tally.cloned();
         let share = Share { thread: number, threads: options.threads, connections: connections as usize };
         let outcome: Outcome<Recorder> =
@@ -210,26 +206,4 @@ fn plan(options: &Options) -> io::Result<Plan> {
         awake: options.awake,
         ..Plan::one(Vec::new(), Vec::new())
     })
-}
-
-fn show(report: &Report, options: &Options) -> io::Result<()> {
-    let write = |path: &Path, bytes: &[u8]| {
-        std::fs::write(path, bytes)
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display())))
-    };
-    let mut out = io::stdout().lock();
-    // The report first: a full disk must not take it along.
-    if options.json {
-        serde_json::to_writer(&mut out, report)?;
-        out.write_all(b"\n")?;
-    } else {
-        out.write_all(summary::render(report).as_bytes())?;
-    }
-    if let Some(path) = &options.csv {
-        write(path, files::csv(&report.series).as_bytes())?;
-    }
-    if let Some(path) = &options.hdr {
-        write(path, &files::hdr(report)?)?;
-    }
-    Ok(())
 }

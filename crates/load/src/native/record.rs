@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -10,16 +10,12 @@ use nix::sys::time::TimeValLike;
 
 use super::args::ExpectLength;
 use super::find_max::condition::{Seen, Tally};
-use super::intervals::Intervals;
 use crate::connection::Exchange;
+use crate::grid::{Grid, INTERVAL, INTERVALS_MAX, Interval};
 use crate::latencies::Latencies;
-use crate::outcome::{Failure, Observer, Verdict};
-use crate::report::{Bytes, Errors};
+use crate::outcome::{Failure, Observer, Verdict, nanoseconds};
+use crate::report::{Bytes, Errors, NO_DESCRIPTOR, NO_LOCAL_PORT};
 
-/// The failure of a system that has no local port left.
-pub const NO_LOCAL_PORT: &str = "no-local-port";
-/// The failure of a process that has no descriptor left.
-pub const NO_DESCRIPTOR: &str = "no-descriptor";
 /// Places for answers by status.
 const STATUSES: usize = 1000;
 
@@ -93,7 +89,7 @@ pub struct Recorder {
     /// Bytes moved.
     pub bytes: Bytes,
     /// Completions over time.
-    pub series: Intervals,
+    pub series: Grid<Interval>,
     /// Answers completed before the window opened.
     pub completed_in_warmup: u64,
     /// Of those in `latencies`, completed after the window closed.
@@ -106,15 +102,20 @@ pub struct Recorder {
     pub used_before: ThreadUse,
     /// What a search counts besides.
     pub tally: Option<Tally>,
+    /// The time of the run's clock 0, nanoseconds since 1970-01-01 UTC.
+    epoch: u64,
     expectations: Vec<Expectation>,
     /// Requests that were meant to begin before the window are not of it.
     open_loop: bool,
 }
 
 impl Recorder {
-    /// A recorder whose window opens at once; a warm-up opens it again later. There is one expectation for each request of the plan.
-    pub fn new(expectations: Vec<Expectation>, open_loop: bool) -> Recorder {
+    /// A recorder whose window opens at once; a warm-up opens it again later. There is one expectation for each request of the plan;
+    /// `began` is the time of the run's clock 0.
+    pub fn new(expectations: Vec<Expectation>, open_loop: bool, began: SystemTime) -> Recorder {
+        let epoch = nanoseconds(began.duration_since(UNIX_EPOCH).unwrap_or_default());
         Recorder {
+            epoch,
             latencies: Latencies::default(),
             service: Latencies::default(),
             first_bytes: Latencies::default(),
@@ -125,7 +126,7 @@ impl Recorder {
             wrong_status: 0,
             wrong_length: 0,
             bytes: Bytes::default(),
-            series: Intervals::default(),
+            series: Grid::new(INTERVAL, INTERVALS_MAX, epoch),
             completed_in_warmup: 0,
             completed_late: 0,
             window_start: 0,
@@ -184,7 +185,7 @@ impl Observer for Recorder {
         self.statuses.fill(0);
         (self.wrong_status, self.wrong_length) = (0, 0);
         self.bytes = Bytes::default();
-        self.series = Intervals::default();
+        self.series = Grid::new(INTERVAL, INTERVALS_MAX, self.epoch + now);
         self.window_start = now;
         if let Some(tally) = &mut self.tally {
             tally.open(now);
@@ -210,7 +211,9 @@ impl Observer for Recorder {
         self.service.record(exchange.finished - exchange.connected);
         self.first_bytes.record(exchange.first_byte - exchange.connected);
         self.completed_late += u64::from(self.window_end.is_some_and(|end| exchange.finished > end));
-        self.series.count(exchange.finished - self.window_start, latency);
+        let interval = self.series.at(self.epoch + exchange.finished);
+        interval.completed += 1;
+        interval.longest = interval.longest.max(latency / 1000);
         self.count_bytes(exchange);
         self.check(exchange, latency);
         ControlFlow::Continue(())
@@ -224,7 +227,7 @@ impl Observer for Recorder {
         if let Some(tally) = &mut self.tally {
             tally.unanswered(exchange.intended);
         }
-        self.series.count_failure(exchange.finished.saturating_sub(self.window_start));
+        self.series.at(self.epoch + exchange.finished).failed += 1;
         let class = match failure {
             Failure::Connect(_) => &mut self.errors.connect,
             Failure::Receive(_) => &mut self.errors.receive,

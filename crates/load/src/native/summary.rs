@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::{Kept, PaceConfig, Report, StageConfig, Summary};
+use crate::report::{Kept, Machine, PaceConfig, Report, StageConfig, Summary};
 
 /// The whole text, line ends included.
 pub fn render(report: &Report) -> String {
@@ -53,8 +53,32 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
         generator.user_s,
         generator.system_s,
     )?;
+    if report.machines.len() > 1 {
+        write_machines(out, &report.machines)?;
+    }
     for flag in &report.flags {
         writeln!(out, "WARNING: {}", flag.meaning())?;
+    }
+    Ok(())
+}
+
+/// What each machine of a merged report did, and what is wrong with its part.
+fn write_machines(out: &mut String, machines: &[Machine]) -> std::fmt::Result {
+    let first = machines.iter().map(|machine| machine.started_unix_us).min().unwrap_or(0);
+    for machine in machines {
+        writeln!(
+            out,
+            "Machine     {:>12.1} /s   {} completed in {:.3} s, begun after {:.3} s, busiest thread {:.0} %: {}",
+            machine.requests_per_second,
+            machine.completed,
+            machine.seconds,
+            (machine.started_unix_us - first) as f64 / 1e6,
+            machine.busy_share_max_thread * 100.0,
+            machine.host,
+        )?;
+        for flag in &machine.flags {
+            writeln!(out, "WARNING: {}: {}", machine.host, flag.meaning())?;
+        }
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ use crate::alarm::Alarm;
 use crate::outcome::Clock;
 use crate::plan::raise_descriptor_limit;
 use crate::poller::{Event, Poller};
-use crate::report::{Buckets, Summary};
+use crate::report::{Distribution, Summary};
 use answer::Answers;
 use args::Options;
 use connection::{Connection, Fate};
@@ -133,9 +133,9 @@ fn write_record(path: &Path, truth: &Truth) -> io::Result<()> {
     let record = json!({
         "requests": truth.intended.count(),
         "intended_us": Summary::of(&truth.intended),
-        "intended_histogram": Buckets::of(&truth.intended.histogram),
+        "intended_histogram": Distribution::of(&truth.intended),
         "late_us": Summary::of(&truth.late),
-        "late_histogram": Buckets::of(&truth.late.histogram),
+        "late_histogram": Distribution::of(&truth.late),
     });
     std::fs::write(path, format!("{record}\n"))
 }

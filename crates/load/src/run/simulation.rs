@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use manifold_stats::Rng;
 use nix::errno::Errno;
@@ -119,7 +119,7 @@ fn run(plan: &Plan, target: &Target) -> Outcome<Recorder> {
     };
     let tickets = Tickets::new(plan.stop.requests);
     let expectation = Expectation { status: None, length: ExpectLength::First };
-    let recorder = Recorder::new(vec![expectation], matches!(plan.pace, Pace::Open { .. }));
+    let recorder = Recorder::new(vec![expectation], matches!(plan.pace, Pace::Open { .. }), UNIX_EPOCH);
     let share = Share { thread: 0, threads: 1, connections: plan.connections };
     Driver::new(plan, &tickets, share, Virtual(&clock), wire, recorder).run()
 }

@@ -22,7 +22,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::args::Options;
 use super::assemble::{ThreadResult, assemble};
-use super::{FAILED, drive, prepare};
+use super::show::FAILED;
+use super::{drive, prepare};
 use crate::outcome::{Ended, nanoseconds};
 use crate::plan::Plan;
 use crate::report::{Flag, Report};

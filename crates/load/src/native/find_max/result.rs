@@ -13,7 +13,7 @@ use super::options::FindMax;
 use crate::native::args::Options;
 use crate::native::assemble::address;
 use crate::plan::Plan;
-use crate::report::{Flag, Report, Summary};
+use crate::report::{Distribution, Flag, Report, Summary};
 use crate::schedule::{Arrivals, Pace};
 
 /// Version of this document's shape; it changes when a reader must.
@@ -214,7 +214,8 @@ impl Step {
 
 /// Requests waited for a connection, and from when they had one, they were answered as fast as they should.
 fn is_short_of_connections(report: &Report, conditions: &[Condition]) -> bool {
-    let Ok(service) = report.service_histogram.to_histogram() else { return false };
+    let Some(Ok(service)) = report.service_histogram.as_ref().map(Distribution::latencies) else { return false };
+    let service = service.histogram;
     let in_time = |condition: &Condition| match condition.bad {
         Bad::Slow(limit) => {
             let quantile = service.value_at_quantile(1.0 - condition.allowed);
