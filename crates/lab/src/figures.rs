@@ -1,6 +1,6 @@
-//! From cells to figures: medians over rounds with intervals, and ratios between targets.
+//! From cells to figures: medians over rounds with intervals, and what two targets have in the same rounds.
 
-use manifold_stats::{Interval, geometric_mean, median_interval, ratio_interval};
+use manifold_stats::{Interval, geometric_mean, median_interval};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Load};
@@ -85,6 +85,9 @@ impl Figure {
     }
 }
 
+/// What two targets have in each round.
+pub type Pair = (Vec<Option<f64>>, Vec<Option<f64>>);
+
 /// The cells of a run, looked at by target and load.
 #[derive(Clone, Copy, Debug)]
 pub struct Cells<'r> {
@@ -157,21 +160,18 @@ impl<'r> Cells<'r> {
         median_interval(&rounds)
     }
 
-    /// How many times `a`'s mean over these loads is `b`'s, paired by round. A load that either misses in a round takes
-    /// no part in it, on both sides; a round in which most are missing takes none.
-    pub fn ratio(&self, a: usize, b: usize, loads: &[Load], metric: Metric) -> Option<Interval> {
+    /// The means over these loads that `a` and `b` have in each round. A load that either misses in a round takes no part in it, on both
+    /// sides; a round in which most are missing takes none.
+    pub fn paired(&self, a: usize, b: usize, loads: &[Load], metric: Metric) -> Pair {
         let by_load =
             |target| -> Vec<Vec<Option<f64>>> { loads.iter().map(|&load| self.rounds(target, load, metric)).collect() };
         let (of_a, of_b) = (by_load(a), by_load(b));
-        let means: Vec<(Option<f64>, Option<f64>)> = (0..self.experiment.rounds as usize)
-            .map(|round| {
-                let pairs = of_a.iter().zip(&of_b).filter_map(|(a, b)| a[round].zip(b[round]));
-                let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
-                if 2 * a.len() < loads.len() { (None, None) } else { (geometric_mean(&a), geometric_mean(&b)) }
-            })
-            .collect();
-        let (a, b): (Vec<Option<f64>>, Vec<Option<f64>>) = means.into_iter().unzip();
-        ratio_interval(&a, &b)
+        let means = (0..self.experiment.rounds as usize).map(|round| {
+            let pairs = of_a.iter().zip(&of_b).filter_map(|(a, b)| a[round].zip(b[round]));
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
+            if 2 * a.len() < loads.len() { (None, None) } else { (geometric_mean(&a), geometric_mean(&b)) }
+        });
+        means.unzip()
     }
 
     /// The share of user mode in the CPU time, 0 to 1, pooled over all rounds since one cell has too few ticks.
@@ -196,7 +196,7 @@ impl<'r> Cells<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manifold_stats::Verdict;
+    use manifold_stats::{Verdict, ratio_interval};
 
     fn experiment() -> Experiment {
         Experiment {
@@ -235,6 +235,11 @@ mod tests {
         experiment().loads()
     }
 
+    fn second_to_first(view: &Cells<'_>) -> Interval {
+        let (a, b) = view.paired(1, 0, &loads(), Metric::CpuUsPerRequest);
+        ratio_interval(&a, &b).expect("measured")
+    }
+
     #[test]
     fn cpu_is_divided_by_all_the_work_of_its_window() {
         let cell = &cells(0, [[5.0; 3]; 2])[0];
@@ -256,7 +261,7 @@ mod tests {
         let view = Cells::new(&e, &all);
         let mean = view.mean(0, &loads(), Metric::CpuUsPerRequest).expect("measured");
         assert!((mean.estimate - 6.0).abs() < 1e-9, "{mean:?}");
-        let ratio = view.ratio(1, 0, &loads(), Metric::CpuUsPerRequest).expect("measured");
+        let ratio = second_to_first(&view);
         assert!((ratio.estimate - 3.0).abs() < 1e-9 && (ratio.high - ratio.low).abs() < 1e-9, "{ratio:?}");
         assert_eq!(ratio.verdict(), Verdict::More);
         assert_eq!(view.user_share(0, loads()[0]), Some(0.25));
@@ -283,12 +288,12 @@ mod tests {
         all[7].marks.push(Mark::NothingCompleted);
         let e = experiment();
         let view = Cells::new(&e, &all);
-        let ratio = view.ratio(1, 0, &loads(), Metric::CpuUsPerRequest).expect("measured");
+        let ratio = second_to_first(&view);
         assert!((ratio.low - 3.0).abs() < 1e-9 && (ratio.high - 3.0).abs() < 1e-9 && ratio.rounds == 3, "{ratio:?}");
         // With both loads missing there is nothing to compare in that round.
         all[10].marks.push(Mark::NothingCompleted);
         let view = Cells::new(&e, &all);
-        assert_eq!(view.ratio(1, 0, &loads(), Metric::CpuUsPerRequest).map(|r| r.rounds), Some(2));
+        assert_eq!(second_to_first(&view).rounds, 2);
     }
 
     #[test]

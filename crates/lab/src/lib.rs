@@ -8,6 +8,7 @@
 
 mod absent;
 mod cli;
+mod compare;
 mod cores;
 mod csv;
 mod environment;

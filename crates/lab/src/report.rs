@@ -1,8 +1,9 @@
 //! `report.html`: one file that needs nothing else, the answer first.
 
 use askama::Template;
-use manifold_stats::{Interval, Verdict};
+use manifold_stats::{Comparison as Seen, Interval, Verdict};
 
+use crate::compare::Comparisons;
 use crate::cores;
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
@@ -17,13 +18,16 @@ use crate::words::{self, Answer};
 /// # Errors
 /// If the template fails, which no content makes it do.
 pub fn html(results: &Results) -> Result<String, askama::Error> {
-    let maker = Maker { results, cells: Cells::new(&results.experiment, &results.cells) };
+    let cells = Cells::new(&results.experiment, &results.cells);
+    let comparisons = Comparisons::new(&results.experiment, cells, results.targets.len());
+    let maker = Maker { results, cells, comparisons };
     Page {
         title: title(results),
         answer: words::answer(results),
         legend: results.targets.iter().map(|t| (who(t).key(), t.label.clone())).collect(),
         bars: maker.bars(),
         plots: maker.plots(),
+        compared: maker.comparisons.count(),
         comparison: maker.comparison(),
         tables: maker.tables(),
         marks: maker.marks(),
@@ -43,6 +47,7 @@ struct Page {
     legend: Vec<(String, String)>,
     bars: Vec<Figure>,
     plots: Vec<Row>,
+    compared: usize,
     comparison: Option<Comparison>,
     tables: Vec<Table>,
     marks: Vec<(char, &'static str)>,
@@ -103,6 +108,7 @@ struct TargetRow {
 struct Maker<'r> {
     results: &'r Results,
     cells: Cells<'r>,
+    comparisons: Comparisons,
 }
 
 impl Maker<'_> {
@@ -198,8 +204,8 @@ impl Maker<'_> {
             let mut column = |title: &str, peer: &dyn Fn(usize) -> Option<usize>| {
                 columns.push(format!("{title}, {}", words::mode(keep_alive)));
                 for (row, &i) in rows.iter_mut().zip(&ours) {
-                    let ratio = peer(i).and_then(|p| self.cells.ratio(p, i, &loads, Metric::CpuUsPerRequest));
-                    row.1.push(ratio_cell(ratio.as_ref()));
+                    let seen = peer(i).and_then(|p| self.comparisons.of(p, i, &loads));
+                    row.1.push(ratio_cell(seen.as_ref()));
                 }
             };
             if !apache.is_empty() {
@@ -352,10 +358,12 @@ fn who(target: &TargetInfo) -> Who {
     Who { label: target.label.clone(), family: target.family, model: target.model }
 }
 
-fn ratio_cell(ratio: Option<&Interval>) -> Ratio {
-    let Some(ratio) = ratio else { return Ratio { text: "–".to_owned(), ends: String::new(), class: "none" } };
+fn ratio_cell(seen: Option<&Seen>) -> Ratio {
+    let Some(Seen { ratio, claim, .. }) = seen else {
+        return Ratio { text: "–".to_owned(), ends: String::new(), class: "none" };
+    };
     let ends = text::ratio_ends(ratio);
-    match ratio.verdict() {
+    match claim {
         Verdict::More => Ratio { text: format!("{} × less", text::ratio_number(ratio.estimate)), ends, class: "less" },
         Verdict::Less => {
             let inverse = ratio.inverse();

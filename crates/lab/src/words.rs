@@ -2,8 +2,9 @@
 //!
 //! The figure that decides is CPU time a request: it is the server's own, also where the generator sets the pace.
 
-use manifold_stats::{Interval, ROUNDS_MIN, Verdict};
+use manifold_stats::{Comparison, Interval, ROUNDS_MIN, Verdict};
 
+use crate::compare::Comparisons;
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
 use crate::results::{Cell, Mark, Results};
@@ -40,7 +41,9 @@ impl Point {
 
 /// Reads the answer off the results.
 pub fn answer(results: &Results) -> Answer {
-    let view = View { results, cells: Cells::new(&results.experiment, &results.cells) };
+    let cells = Cells::new(&results.experiment, &results.cells);
+    let comparisons = Comparisons::new(&results.experiment, cells, results.targets.len());
+    let view = View { results, cells, comparisons };
     // What fewer rounds cannot tell apart, no sentence compares.
     let compared = results.experiment.rounds as usize >= ROUNDS_MIN;
     let comparisons = [
@@ -57,6 +60,7 @@ pub fn answer(results: &Results) -> Answer {
 struct View<'r> {
     results: &'r Results,
     cells: Cells<'r>,
+    comparisons: Comparisons,
 }
 
 /// A target and its mean of some metric.
@@ -86,17 +90,17 @@ impl View<'_> {
     }
 
     /// The first of a ranking and those that cannot be told from it; and the first that can.
-    fn leaders(&self, ranking: &[Ranked], loads: &[Load], metric: Metric) -> (Vec<Ranked>, Option<(usize, Interval)>) {
+    fn leaders(&self, ranking: &[Ranked], loads: &[Load]) -> (Vec<Ranked>, Option<(usize, Interval)>) {
         let mut leaders = Vec::new();
         let mut next = None;
         let Some(&(best, _)) = ranking.first() else { return (leaders, next) };
         for &(target, mean) in ranking {
-            match self.cells.ratio(target, best, loads, metric) {
+            match self.comparisons.of(target, best, loads) {
                 _ if target == best => leaders.push((target, mean)),
-                Some(ratio) if ratio.verdict() == Verdict::More => {
-                    next.get_or_insert((target, ratio));
+                Some(seen) if seen.claim == Verdict::More => {
+                    next.get_or_insert((target, seen.ratio));
                 }
-                Some(ratio) if ratio.verdict() == Verdict::TooFewRounds => {}
+                Some(seen) if seen.claim == Verdict::TooFewRounds => {}
                 _ => leaders.push((target, mean)),
             }
         }
@@ -107,7 +111,7 @@ impl View<'_> {
     fn cheapest(&self, keep_alive: bool) -> Option<String> {
         let loads = self.loads(keep_alive);
         let ranking = self.ranking(&loads, Metric::CpuUsPerRequest);
-        let (leaders, next) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
+        let (leaders, next) = self.leaders(&ranking, &loads);
         let (best, cost) = *leaders.first()?;
         if best_rounds(&ranking) < ROUNDS_MIN {
             return Some(format!(
@@ -137,10 +141,10 @@ impl View<'_> {
             && let Some(&(nginx, _)) = ranking.iter().find(|&&(t, _)| self.results.targets[t].family == Family::Nginx)
             && nginx != best
             && next.is_none_or(|(target, _)| target != nginx)
-            && let Some(ratio) = self.cells.ratio(nginx, best, &loads, Metric::CpuUsPerRequest)
-            && ratio.verdict() == Verdict::More
+            && let Some(seen) = self.comparisons.of(nginx, best, &loads)
+            && seen.claim == Verdict::More
         {
-            said.push_str(&format!(" {} needs {} as much.", capital(self.label(nginx)), text::times(&ratio)));
+            said.push_str(&format!(" {} needs {} as much.", capital(self.label(nginx)), text::times(&seen.ratio)));
         }
         Some(said)
     }
@@ -175,8 +179,8 @@ impl View<'_> {
                 .filter_map(|model| {
                     let ours = self.find(Family::Manifold, model)?;
                     let theirs = self.find(Family::Apache2, model)?;
-                    let ratio = self.cells.ratio(theirs, ours, &loads, Metric::CpuUsPerRequest)?;
-                    Some(match ratio.verdict() {
+                    let Comparison { ratio, claim, .. } = self.comparisons.of(theirs, ours, &loads)?;
+                    Some(match claim {
                         Verdict::More => format!("{} needs {} less", model.name(), text::times(&ratio)),
                         Verdict::Less => format!("{} needs {} more", model.name(), text::times(&ratio.inverse())),
                         Verdict::NotDistinguishable => {
@@ -217,7 +221,7 @@ impl View<'_> {
             .into_iter()
             .filter(|(target, _)| candidates.contains(target))
             .collect();
-        let (leaders, _) = self.leaders(&ranking, &loads, Metric::CpuUsPerRequest);
+        let (leaders, _) = self.leaders(&ranking, &loads);
         let lightest = |held: fn(&Self, usize) -> Option<f64>| {
             let held: Option<Vec<(usize, f64)>> = leaders.iter().map(|&(t, _)| Some((t, held(self, t)?))).collect();
             held?.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(target, _)| target)
@@ -238,8 +242,8 @@ impl View<'_> {
             .iter()
             .filter(|&&target| target != chosen && leaders.iter().all(|&(leader, _)| leader != target))
             .filter_map(|&target| {
-                let ratio = self.cells.ratio(target, chosen, &loads, Metric::CpuUsPerRequest)?;
-                Some(match ratio.verdict() {
+                let Comparison { ratio, claim, .. } = self.comparisons.of(target, chosen, &loads)?;
+                Some(match claim {
                     Verdict::NotDistinguishable => format!("about as much as {}", name(target)),
                     Verdict::TooFewRounds => format!("with too few rounds to say, {}", name(target)),
                     Verdict::Less => format!("{} as much as {}", text::times(&ratio.inverse()), name(target)),
@@ -387,8 +391,8 @@ impl View<'_> {
             let pairs: Vec<String> = ranking
                 .windows(2)
                 .filter_map(|pair| {
-                    let ratio = self.cells.ratio(pair[1].0, pair[0].0, &loads, Metric::CpuUsPerRequest)?;
-                    (ratio.verdict() == Verdict::NotDistinguishable).then(|| {
+                    let Comparison { ratio, claim, .. } = self.comparisons.of(pair[1].0, pair[0].0, &loads)?;
+                    (claim == Verdict::NotDistinguishable).then(|| {
                         format!(
                             "{} and {} [{}]",
                             self.label(pair[0].0),

@@ -8,6 +8,7 @@
 //! - [`median_interval`]: a median with its interval over rounds.
 //! - [`ratio_interval`]: how many times one target's figure is another's, paired by round.
 //! - [`Interval::verdict`]: whether a ratio is told apart from 1 at all.
+//! - [`judge`]: what may be claimed of many ratios at once.
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
 //! - [`share_interval`]: what part of requests was bad, where neighbours share their fate.
 //! - [`capacity`]: which rate to try next in search of the highest at which conditions hold.
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capacity;
+mod claims;
 mod describe;
 mod interval;
 mod rng;
@@ -25,6 +27,7 @@ mod signed_rank;
 #[cfg(test)]
 mod simulation;
 
+pub use claims::{Comparison, ERROR, Rounds, judge};
 pub use describe::{geometric_mean, median, quantile};
 pub use interval::{Interval, LEVEL, ROUNDS_MIN, Verdict, attainable_level};
 pub use rng::Rng;

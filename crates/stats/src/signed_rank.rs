@@ -129,7 +129,7 @@ mod tests {
             for (n, least) in [(5, 0.925), (6, 0.93), (7, 0.93), (10, 0.93), (14, 0.93), (25, 0.93)] {
                 let truth = 1.07;
                 let held = (0..2000).filter(|seed| {
-                    let (a, b) = rounds(*noise, truth, n, *seed);
+                    let [a, b] = rounds(*noise, [100.0 * truth, 100.0], n, *seed);
                     let got = ratio_interval(&a, &b).expect("rounds");
                     got.low <= truth && truth <= got.high
                 });

@@ -1,4 +1,4 @@
-//! Rounds of two targets with a known truth, for the tests of everything that concludes from rounds: noise as machines have it.
+//! Rounds of targets with a known truth, for the tests of everything that concludes from rounds: noise as machines have it.
 
 use crate::rng::Rng;
 
@@ -20,27 +20,26 @@ pub(crate) enum Noise {
 pub(crate) const NOISES: &[Noise] =
     &[Noise::Normal, Noise::Outliers, Noise::Skewed, Noise::Drifting, Noise::Correlated];
 
-/// `n` rounds of two targets whose true ratio is `truth`.
-pub(crate) fn rounds(noise: Noise, truth: f64, n: usize, seed: u64) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
+/// `n` rounds of targets whose true figures these are.
+pub(crate) fn rounds<const N: usize>(noise: Noise, truths: [f64; N], n: usize, seed: u64) -> [Vec<Option<f64>>; N] {
     let mut rng = Rng::new(seed.wrapping_mul(0x9E37).wrapping_add(n as u64));
-    let mut shared = 0.0;
-    let round = |index: usize| {
-        let (mut a, mut b) = (disturbance(noise, &mut rng), disturbance(noise, &mut rng));
-        match noise {
-            Noise::Drifting => {
-                let drift = (1.0 + index as f64 / (3 * n) as f64).ln();
-                (a, b) = (a + drift, b + drift);
-            }
+    let mut figures = truths.map(|_| Vec::with_capacity(n));
+    let mut lasting = 0.0;
+    for round in 0..n {
+        // What lasts longer than a round hits all targets.
+        let shared = match noise {
+            Noise::Drifting => (1.0 + round as f64 / (3 * n) as f64).ln(),
             Noise::Correlated => {
-                // What lasts longer than a round hits both.
-                shared = 0.7 * shared + disturbance(Noise::Normal, &mut rng);
-                (a, b) = (a + shared, b + shared);
+                lasting = 0.7 * lasting + disturbance(Noise::Normal, &mut rng);
+                lasting
             }
-            Noise::Normal | Noise::Outliers | Noise::Skewed => {}
+            Noise::Normal | Noise::Outliers | Noise::Skewed => 0.0,
+        };
+        for (figures, truth) in figures.iter_mut().zip(truths) {
+            figures.push(Some(truth * (shared + disturbance(noise, &mut rng)).exp()));
         }
-        (Some(100.0 * truth * a.exp()), Some(100.0 * b.exp()))
-    };
-    (0..n).map(round).unzip()
+    }
+    figures
 }
 
 /// The logarithm of what a figure is multiplied by.
