@@ -8,7 +8,7 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 const LATENCY_MAX_US: u64 = 86_400_000_000;
 
 /// A distribution of durations: histogram in microseconds, exact extremes and sum in nanoseconds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Latencies {
     /// Microseconds, three significant digits.
     pub histogram: Histogram<u64>,

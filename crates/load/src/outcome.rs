@@ -9,6 +9,7 @@ use nix::errno::Errno;
 
 use crate::connection::Exchange;
 use crate::run::Health;
+use crate::tls::{Fault, Secured};
 
 /// Is told what happens, as it happens.
 pub trait Observer {
@@ -27,6 +28,12 @@ pub trait Observer {
     /// A connection stands after `nanoseconds`.
     fn opened(&mut self, _nanoseconds: u64) {}
 
+    /// A connection is secured; it stands.
+    fn secured(&mut self, _secured: &Secured) {}
+
+    /// A connection could not be secured, or not any more; the failure of its request follows if it has one.
+    fn insecure(&mut self, _said: &str) {}
+
     /// An answer is complete. `Break` ends the run.
     fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()>;
 
@@ -43,6 +50,8 @@ pub enum Failure {
     Receive(Errno),
     /// Writing failed.
     Write(Errno),
+    /// The connection could not be secured, or not any more.
+    Tls(Fault),
     /// The time for one request was up.
     Timeout,
     /// The stream ended before the answer did.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use manifold_stats::Rng;
 
 use crate::schedule::{Pace, Think};
+use crate::tls::Client;
 
 /// What every thread of a run does: prepared once; nothing in it changes while the load runs, except the tickets.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Plan {
     /// One connection that sends `request` to `addresses` again and again without end: what a front end begins with.
     pub fn one(addresses: Vec<SocketAddr>, request: Vec<u8>) -> Plan {
         Plan {
-            endpoints: vec![Endpoint { addresses: addresses.into_iter().map(Address::Inet).collect() }],
+            endpoints: vec![Endpoint { addresses: addresses.into_iter().map(Address::Inet).collect(), tls: None }],
             requests: vec![Request { bytes: request, head_request: false, endpoint: 0, weight: 1 }],
             order: Order::Weighted,
             pace: Pace::Closed(Think::Never),
@@ -93,6 +94,8 @@ impl Plan {
 pub struct Endpoint {
     /// Where to connect; further addresses are tried only while no answer has come from an earlier one. Never empty.
     pub addresses: Vec<Address>,
+    /// How connections to it are secured, if they are.
+    pub tls: Option<Client>,
 }
 
 /// Where to connect.
@@ -208,27 +211,30 @@ impl Picker {
     }
 }
 
-/// The parts of an `http://` URL.
+/// The parts of an `http://` or `https://` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// It is https.
+    pub secure: bool,
     /// Host as written, without brackets.
     pub host: String,
-    /// Port, 80 where none is written.
+    /// Port, 80 where none is written, for https 443.
     pub port: u16,
     /// Path and query, beginning with `/`.
     pub path: String,
 }
 
 impl Target {
-    /// Reads an absolute `http://` URL; a missing path is `/`, a fragment is dropped.
+    /// Reads an absolute `http://` or `https://` URL; a missing path is `/`, a fragment is dropped.
     ///
     /// # Errors
     /// A sentence saying what is wrong with it.
     pub fn parse(url: &str) -> Result<Target, String> {
-        let rest = strip_scheme(url, "http://").ok_or_else(|| match strip_scheme(url, "https://") {
-            Some(_) => "https is not built into this version; use an http:// URL".to_owned(),
-            None => format!("`{url}` is no http:// URL"),
-        })?;
+        let (secure, rest) = match (strip_scheme(url, "http://"), strip_scheme(url, "https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            (None, None) => return Err(format!("`{url}` is no http:// or https:// URL")),
+        };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or_default();
@@ -240,13 +246,15 @@ impl Target {
             return Err("user and password in a URL are not supported".to_owned());
         }
         let (host, port) = split_authority(authority).ok_or_else(|| format!("`{authority}` is no host and port"))?;
-        Ok(Target { host, port: port.unwrap_or(80), path })
+        let port = port.unwrap_or(if secure { 443 } else { 80 });
+        Ok(Target { secure, host, port, path })
     }
 
-    /// The value of the Host field: brackets around IPv6, the port only where it is not 80.
+    /// The value of the Host field: brackets around IPv6, the port only where it is not the usual one.
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        let usual = if self.secure { 443 } else { 80 };
+        if self.port == usual { host } else { format!("{host}:{}", self.port) }
     }
 
     /// The addresses of the host.
@@ -319,9 +327,11 @@ mod tests {
         check("HTTP://h:8080/a?b#c", Ok(("h", 8080, "/a?b", "h:8080")));
         check("http://h?q", Ok(("h", 80, "/?q", "h")));
         check("http://[::1]:81/x", Ok(("::1", 81, "/x", "[::1]:81")));
+        check("https://h", Ok(("h", 443, "/", "h")));
+        check("HTTPS://h:80/x", Ok(("h", 80, "/x", "h:80")));
         check("http://[::1]/x", Ok(("::1", 80, "/x", "[::1]")));
         for wrong in [
-            "https://h/",
+            "ftp://h/",
             "h/",
             "http:///",
             "http://h:0/",

@@ -72,6 +72,9 @@ pub struct Report {
     pub connect: Connect,
     /// How long connecting took, complete.
     pub connect_histogram: Option<Distribution>,
+    /// Of connections that are secured; absent where there were none.
+    #[serde(default)]
+    pub tls: Option<Tls>,
     /// Requests that were waiting for an answer when the window closed. They are in no other figure: a server that stalls shows here.
     pub unfinished: Unfinished,
     /// Connections of the fixed set that never received one answer from the beginning of the run, warm-up included.
@@ -207,6 +210,9 @@ pub struct Errors {
     pub receive: u64,
     /// Writing the request failed.
     pub write: u64,
+    /// The connection could not be secured, or not any more.
+    #[serde(default)]
+    pub tls: u64,
     /// No complete answer within the timeout.
     pub timeout: u64,
     /// The connection ended before the answer's stated length.
@@ -220,8 +226,8 @@ pub struct Errors {
 impl Errors {
     /// All classes together.
     pub fn total(&self) -> u64 {
-        let Errors { connect, receive, write, timeout, length, closed_reused, exceptions } = self;
-        connect + receive + write + timeout + length + closed_reused + exceptions
+        let Errors { connect, receive, write, tls, timeout, length, closed_reused, exceptions } = self;
+        connect + receive + write + tls + timeout + length + closed_reused + exceptions
     }
 }
 
@@ -297,6 +303,23 @@ pub struct Connect {
     pub opened: u64,
     /// Time from the call to the established connection, microseconds; absent when none was opened.
     pub latency_us: Option<Summary>,
+}
+
+/// Connections secured by TLS in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tls {
+    /// Handshakes that succeeded.
+    pub handshakes: u64,
+    /// Of these, those that resumed the session of an earlier connection.
+    pub resumed: u64,
+    /// How long they took from the moment the connection stood, microseconds; it is part of the time to connect.
+    pub handshake_us: Option<Summary>,
+    /// The same, complete.
+    pub handshake_histogram: Option<Distribution>,
+    /// How many led to each protocol version and cipher suite.
+    pub negotiated: BTreeMap<String, u64>,
+    /// Failures in words, as many as are worth reading.
+    pub failures: BTreeMap<String, u64>,
 }
 
 /// Requests that were waiting for an answer when the window closed.

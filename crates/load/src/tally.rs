@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::grid::{Grid, INTERVAL, INTERVALS_MAX, Interval};
+use crate::handshakes::Handshakes;
 use crate::latencies::Latencies;
 use crate::native::record::ThreadUse;
 use crate::outcome::Unsent;
@@ -31,6 +32,8 @@ pub struct Tally {
     pub first_bytes: Latencies,
     /// Times to connect.
     pub connects: Latencies,
+    /// Of connections that are secured.
+    pub handshakes: Handshakes,
     /// How late scheduled requests began through the generator's fault.
     pub lag: Latencies,
     /// Between two looks at what has happened.
@@ -88,6 +91,7 @@ impl Default for Tally {
             service: Latencies::default(),
             first_bytes: Latencies::default(),
             connects: Latencies::default(),
+            handshakes: Handshakes::default(),
             lag: Latencies::default(),
             turns: Latencies::default(),
             errors: Errors::default(),
@@ -124,6 +128,7 @@ impl Tally {
         self.service.merge(&other.service);
         self.first_bytes.merge(&other.first_bytes);
         self.connects.merge(&other.connects);
+        self.handshakes.merge(&other.handshakes);
         self.lag.merge(&other.lag);
         self.turns.merge(&other.turns);
         add_errors(&mut self.errors, &other.errors);
@@ -189,6 +194,7 @@ impl Tally {
             first_byte_histogram: Distribution::of(&self.first_bytes),
             connect: Connect { opened: self.connects.count(), latency_us: Summary::of(&self.connects) },
             connect_histogram: Distribution::of(&self.connects),
+            tls: self.handshakes.report(),
             unfinished: self.unfinished(),
             unserved_connections: self.unserved,
             lag_histogram: Distribution::of(&self.lag),
@@ -226,6 +232,7 @@ impl Tally {
             service: of(&report.service_histogram)?,
             first_bytes: of(&report.first_byte_histogram)?,
             connects: of(&report.connect_histogram)?,
+            handshakes: report.tls.as_ref().map(Handshakes::of_report).transpose()?.unwrap_or_default(),
             lag: of(&report.lag_histogram)?,
             turns: of(&report.turn_histogram)?,
             errors: report.errors,
@@ -367,10 +374,11 @@ fn classes(statuses: &BTreeMap<u16, u64>) -> StatusClasses {
 }
 
 fn add_errors(sum: &mut Errors, more: &Errors) {
-    let Errors { connect, receive, write, timeout, length, closed_reused, exceptions } = more;
+    let Errors { connect, receive, write, tls, timeout, length, closed_reused, exceptions } = more;
     sum.connect += connect;
     sum.receive += receive;
     sum.write += write;
+    sum.tls += tls;
     sum.timeout += timeout;
     sum.length += length;
     sum.closed_reused += closed_reused;

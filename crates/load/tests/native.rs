@@ -383,3 +383,25 @@ fn hosts_are_resolved_and_left_as_asked() {
         assert_eq!(report.bytes.body, (40 - report.wrong_length) * 9 + report.wrong_length * 10);
     });
 }
+
+/// The second answer came with the first, before the second request could be sent: that ended the thread.
+#[test]
+fn an_answer_that_comes_before_its_request_ends_the_connection_only() {
+    const RING_BUFFER_BYTES: usize = 16 * 1024;
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            // The first fills a buffer of the ring, so that the second is told apart from it.
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 16000\r\nX: ";
+            let filling = "x".repeat(RING_BUFFER_BYTES - 16_000 - head.len() - 4);
+            let first = format!("{head}{filling}\r\n\r\n{}", "x".repeat(16_000));
+            let both = [first.as_bytes(), OK].concat();
+            while request(&mut stream)? {
+                stream.write_all(&both)?;
+            }
+            Ok(())
+        });
+        let report = load(&url, "-k -c 1 -n 20 --expect-length any");
+        assert_eq!(report.completed + report.errors.closed_reused, 20, "{:?}", report.failures);
+        assert!(report.completed >= 10, "{:?}", report.failures);
+    });
+}

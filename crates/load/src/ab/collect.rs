@@ -339,6 +339,8 @@ impl Collector<'_> {
                 self.counts.write += 1;
                 self.failed_once(exchange, |counts| &mut counts.length)
             }
+            // As of a handshake that fails, which the original counts so.
+            Failure::Tls(_) => self.failed_once(exchange, |counts| &mut counts.exceptions),
             // The server was within its rights to close an idle connection.
             Failure::ClosedReused => Verdict::Retry,
             Failure::Truncated | Failure::NoAnswer => {

@@ -7,15 +7,20 @@ use std::time::Duration;
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 
 use super::find_max::FindMax;
-use super::plan_file;
-use super::settings::{FLAGS, Settings};
+use super::settings::{Settings, is_flag};
 use super::spec::{RequestSpec, Route};
+use super::{plan_file, security};
 use crate::plan::PollerKind;
 use crate::schedule::Pace;
+use crate::tls;
 use crate::verdict::Threshold;
 
 /// What `manifold load --help` prints.
-pub const USAGE: &str = "\
+pub fn usage() -> String {
+    format!("{OPTIONS}{}{STATUS}", security::USAGE)
+}
+
+const OPTIONS: &str = "\
 Usage: manifold load URL... -c N (-n N | --duration SECONDS) [options]
        manifold load merge A.json B.json ...        (the reports of several machines as one; see its --help)
        manifold load --target-server [options]      (a server that does nothing but answer; see its --help)
@@ -62,6 +67,9 @@ those before (open loop: --rate or --stage), and reports what came back.
       --csv FILE          write the time series
       --hdr FILE          write the latencies as an HdrHistogram log
       --json              print the report as one JSON document
+";
+
+const STATUS: &str = "\
   -h, --help              show this text
 
 Exit status: 0 the run was made and its figures can be believed; 1 it could not be made;
@@ -76,6 +84,8 @@ pub struct Options {
     pub requests: Vec<RequestSpec>,
     /// Where from and where to.
     pub route: Route,
+    /// How connections of https are secured.
+    pub tls: tls::Settings,
     /// Connections open at most, at least 1.
     pub connections: u32,
     /// Stop after so many requests.
@@ -132,7 +142,7 @@ pub enum ExpectLength {
 pub enum Command {
     /// Make a run.
     Run(Box<Options>),
-    /// Show [`USAGE`].
+    /// Show [`usage`].
     Help,
 }
 
@@ -170,11 +180,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
             plan_file::read(&path, &plan, &mut settings)?;
             continue;
         }
-        let value = if FLAGS.contains(&name.as_str()) {
-            None
-        } else {
-            Some(parser.value().map_err(text)?.string().map_err(text)?)
-        };
+        let value = if is_flag(&name) { None } else { Some(parser.value().map_err(text)?.string().map_err(text)?) };
         given.push((name, value));
     }
     for (name, value) in given {
@@ -227,7 +233,12 @@ mod tests {
             ("http://h/ -t -1", "seconds"),
             ("http://h/ -t nan", "seconds"),
             ("http://h/ -n 10 --timeout 0", "above 0"),
-            ("https://h/ -n 10", "https is not built"),
+            ("ftp://h/ -n 10", "no http:// or https:// URL"),
+            ("https://h/ -n 10 --tls-min 1.0", "--tls-min 1.0: TLS before 1.2"),
+            ("https://h/ -n 10 --tls-min 1.3 --tls-max 1.2", "--tls-min is above"),
+            ("https://h/ -n 10 --ciphers RC4-MD5", "--ciphers RC4-MD5: no such"),
+            ("https://h/ -n 10 --key k.pem", "--key needs --cert"),
+            ("https://h/ -n 10 --alpn h2,,x", "--alpn: names"),
             ("http://h/ -n 10 -H nocolon", "Name: value"),
             ("http://h/ -n 10 --what 3", "--what there is no such option"),
             ("http://h/ -n 10 -m GE:T", "is no method"),

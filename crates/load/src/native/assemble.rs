@@ -49,6 +49,7 @@ fn tally(thread: &ThreadResult, began: SystemTime) -> Tally {
     let mut tally = Tally {
         started_unix_us: u64::try_from(started.as_micros()).unwrap_or(0),
         window: Duration::from_nanos(end.saturating_sub(recorder.window_start)),
+        handshakes: recorder.handshakes.as_deref().cloned().unwrap_or_default(),
         errors: recorder.errors,
         failures: recorder.failures.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
         statuses: (0..).zip(recorder.statuses.iter().copied()).filter(|(_, count)| *count > 0).collect(),

@@ -10,6 +10,7 @@ mod plan_file;
 mod read;
 pub(crate) mod record;
 mod resolve;
+mod security;
 mod settings;
 mod show;
 mod spec;
@@ -55,12 +56,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let options = match args::parse(args.into_iter()) {
         Ok(Command::Help) => {
-            print!("{}", args::USAGE);
+            print!("{}", args::usage());
             return ExitCode::SUCCESS;
         }
         Ok(Command::Run(options)) => options,
         Err(sentence) => {
-            eprintln!("manifold load: {sentence}\n\n{}", args::USAGE);
+            eprintln!("manifold load: {sentence}\n\n{}", args::usage());
             return ExitCode::from(2);
         }
     };
@@ -181,7 +182,7 @@ fn bind_to_cpu(pin: &[usize], number: u32) -> io::Result<()> {
 
 /// What is resolved before the first connection: addresses, requests as bytes.
 fn plan(options: &Options) -> io::Result<Plan> {
-    let (endpoints, places) = resolve::endpoints(&options.requests, &options.route)?;
+    let (endpoints, places) = resolve::endpoints(&options.requests, &options.route, &options.tls)?;
     let request = |(spec, endpoint): (&RequestSpec, usize)| Request {
         bytes: spec.bytes(options.keep_alive),
         head_request: spec.method == "HEAD",

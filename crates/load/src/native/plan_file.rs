@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::settings::{FLAGS, Settings};
+use super::settings::{Settings, is_flag};
 
 /// The table whose repetitions are requests.
 const REQUEST: &str = "request";
@@ -51,8 +51,8 @@ fn option(
     set: &mut dyn FnMut(&str) -> Result<(), String>,
 ) -> Result<Option<bool>, String> {
     match value {
-        DeValue::Boolean(on) if FLAGS.contains(&key) => return Ok(Some(*on)),
-        _ if FLAGS.contains(&key) => return Err("true or false is needed".to_owned()),
+        DeValue::Boolean(on) if is_flag(key) => return Ok(Some(*on)),
+        _ if is_flag(key) => return Err("true or false is needed".to_owned()),
         DeValue::String(text) => set(text)?,
         DeValue::Integer(number) => set(&number.to_string())?,
         DeValue::Float(number) => set(&number.to_string())?,
@@ -119,7 +119,7 @@ mod tests {
             ("keep-alive = 1\n", "plan.toml:1: keep-alive: true or false"),
             ("connections = 5\nrate = [\n", "plan.toml:"),
             ("[[request]]\nweight = 1\n", "plan.toml:1: request: the URL is missing"),
-            ("[[request]]\nurl = 'ftp://h/'\n", "plan.toml:2: url: `ftp://h/` is no http:// URL"),
+            ("[[request]]\nurl = 'ftp://h/'\n", "plan.toml:2: url: `ftp://h/` is no http:// or https:// URL"),
             ("[[request]]\nurl = 'http://h/'\nwait = 3\n", "plan.toml:3: wait: there is no such key of a request"),
             ("[[request]]\nurl = 'http://h/'\nweight = -1\n", "plan.toml:3: weight: -1: a whole number"),
             ("[request]\nurl = 'http://h/'\n", "plan.toml:1: request: begin each request with [[request]]"),

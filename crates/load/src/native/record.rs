@@ -12,9 +12,11 @@ use super::args::ExpectLength;
 use super::find_max::condition::{Seen, Tally};
 use crate::connection::Exchange;
 use crate::grid::{Grid, INTERVAL, INTERVALS_MAX, Interval};
+use crate::handshakes::Handshakes;
 use crate::latencies::Latencies;
 use crate::outcome::{Failure, Observer, Verdict, nanoseconds};
 use crate::report::{Bytes, Errors, NO_DESCRIPTOR, NO_LOCAL_PORT};
+use crate::tls::{Fault, Secured};
 
 /// Places for answers by status.
 const STATUSES: usize = 1000;
@@ -76,6 +78,8 @@ pub struct Recorder {
     pub first_bytes: Latencies,
     /// Durations of connecting.
     pub connects: Latencies,
+    /// Of connections that are secured; made with the first of them.
+    pub handshakes: Option<Box<Handshakes>>,
     /// Failures by class.
     pub errors: Errors,
     /// Failures by what the system said.
@@ -120,6 +124,7 @@ impl Recorder {
             service: Latencies::default(),
             first_bytes: Latencies::default(),
             connects: Latencies::default(),
+            handshakes: None,
             errors: Errors::default(),
             failures: BTreeMap::new(),
             statuses: vec![0; STATUSES],
@@ -180,6 +185,7 @@ impl Observer for Recorder {
         for latencies in [&mut self.latencies, &mut self.service, &mut self.first_bytes, &mut self.connects] {
             latencies.clear();
         }
+        self.handshakes = None;
         self.errors = Errors::default();
         self.failures.clear();
         self.statuses.fill(0);
@@ -199,6 +205,14 @@ impl Observer for Recorder {
 
     fn opened(&mut self, nanoseconds: u64) {
         self.connects.record(nanoseconds);
+    }
+
+    fn secured(&mut self, secured: &Secured) {
+        self.handshakes.get_or_insert_default().count(secured);
+    }
+
+    fn insecure(&mut self, said: &str) {
+        self.handshakes.get_or_insert_default().count_failure(said);
     }
 
     fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()> {
@@ -232,6 +246,7 @@ impl Observer for Recorder {
             Failure::Connect(_) => &mut self.errors.connect,
             Failure::Receive(_) => &mut self.errors.receive,
             Failure::Write(_) => &mut self.errors.write,
+            Failure::Tls(_) => &mut self.errors.tls,
             Failure::Timeout => &mut self.errors.timeout,
             Failure::Truncated => &mut self.errors.length,
             Failure::ClosedReused => &mut self.errors.closed_reused,
@@ -256,6 +271,11 @@ fn name(failure: Failure) -> &'static str {
         Failure::Receive(Errno::ECONNRESET) => "reset",
         Failure::Receive(_) => "receive-other",
         Failure::Write(_) => "write",
+        Failure::Tls(Fault::Handshake) => "tls-handshake",
+        Failure::Tls(Fault::Certificate) => "tls-certificate",
+        Failure::Tls(Fault::Alert) => "tls-alert",
+        Failure::Tls(Fault::Truncated) => "tls-truncated",
+        Failure::Tls(Fault::Record) => "tls-record",
         Failure::Timeout => "timeout",
         Failure::Truncated => "short-answer",
         Failure::NoAnswer => "no-answer",

@@ -1,6 +1,6 @@
 //! Names become addresses, before the run: one that cannot be found or reached is an error then, and no figure later.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::spec::{RequestSpec, Route, same_server};
 use crate::plan::{Address, Endpoint, Target};
+use crate::tls::{self, Client};
 
 /// How long the first, unmeasured connection may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -15,30 +16,71 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The servers of these requests, each once, and for each request the place of its server among them.
 ///
 /// # Errors
-/// A sentence that names the host which has no address, or where nobody listens.
-pub fn endpoints(requests: &[RequestSpec], route: &Route) -> io::Result<(Vec<Endpoint>, Vec<usize>)> {
-    if let Some(path) = &route.unix_socket {
-        probe(path)?;
-        let endpoint = Endpoint { addresses: vec![Address::Unix(path.clone())] };
-        return Ok((vec![endpoint], vec![0; requests.len()]));
-    }
+/// A sentence that names the host which has no address, where nobody listens, or which is not to be trusted.
+pub fn endpoints(
+    requests: &[RequestSpec],
+    route: &Route,
+    tls: &tls::Settings,
+) -> io::Result<(Vec<Endpoint>, Vec<usize>)> {
+    let secured = requests.iter().any(|request| request.target.secure);
+    let prepared = if secured { Some(tls.prepare().map_err(io::Error::other)?) } else { None };
     let mut servers: Vec<&Target> = Vec::new();
     let mut endpoints = Vec::new();
     let mut places = Vec::new();
     for request in requests {
-        let known = servers.iter().position(|server| same_server(server, &request.target));
+        let target = &request.target;
+        let known = servers.iter().position(|server| {
+            // Whoever listens on a socket in the file system is one server, whatever hosts it serves.
+            let one = route.unix_socket.is_some() && !server.secure && !target.secure;
+            one || same_server(server, target)
+        });
         let place = match known {
             Some(place) => place,
             None => {
-                let address = first_reachable(&addresses(&request.target, route)?)?;
-                servers.push(&request.target);
-                endpoints.push(Endpoint { addresses: vec![Address::Inet(address)] });
+                let prepared = prepared.as_ref().filter(|_| target.secure);
+                let client = prepared.map(|prepared| prepared.client(&target.host)).transpose();
+                servers.push(target);
+                endpoints.push(endpoint(target, route, client.map_err(io::Error::other)?)?);
                 servers.len() - 1
             }
         };
         places.push(place);
     }
     Ok((endpoints, places))
+}
+
+/// The server of a request, which is there and, with TLS, can be trusted.
+fn endpoint(target: &Target, route: &Route, tls: Option<Client>) -> io::Result<Endpoint> {
+    let address = match &route.unix_socket {
+        Some(path) => {
+            let socket = connect_to(path)?;
+            socket.set_read_timeout(Some(PROBE_TIMEOUT))?;
+            socket.set_write_timeout(Some(PROBE_TIMEOUT))?;
+            try_handshake(target, tls.as_ref(), socket)?;
+            Address::Unix(path.clone())
+        }
+        None => {
+            let (address, socket) = first_reachable(&addresses(target, route)?)?;
+            socket.set_read_timeout(Some(PROBE_TIMEOUT))?;
+            socket.set_write_timeout(Some(PROBE_TIMEOUT))?;
+            try_handshake(target, tls.as_ref(), socket)?;
+            Address::Inet(address)
+        }
+    };
+    Ok(Endpoint { addresses: vec![address], tls })
+}
+
+/// A server that cannot be trusted is an error now and no figure later.
+fn try_handshake(target: &Target, tls: Option<&Client>, mut socket: impl Read + Write) -> io::Result<()> {
+    let Some(client) = tls else { return Ok(()) };
+    client.try_handshake(&mut socket).map_err(|error| {
+        let way_out = if error.kind() == io::ErrorKind::InvalidData && error.to_string().contains("certificate") {
+            "; --cacert FILE names authorities to trust, --insecure takes any certificate"
+        } else {
+            ""
+        };
+        io::Error::other(format!("{}: TLS: {error}{way_out}", target.host))
+    })
 }
 
 fn addresses(target: &Target, route: &Route) -> io::Result<Vec<SocketAddr>> {
@@ -59,19 +101,18 @@ fn addresses(target: &Target, route: &Route) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// The first address somebody listens on.
-fn first_reachable(addresses: &[SocketAddr]) -> io::Result<SocketAddr> {
+fn first_reachable(addresses: &[SocketAddr]) -> io::Result<(SocketAddr, TcpStream)> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
     for address in addresses {
         match TcpStream::connect_timeout(address, PROBE_TIMEOUT) {
-            Ok(_) => return Ok(*address),
+            Ok(socket) => return Ok((*address, socket)),
             Err(error) => last = io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")),
         }
     }
     Err(last)
 }
 
-fn probe(path: &Path) -> io::Result<()> {
+fn connect_to(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path)
-        .map(drop)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {}: {error}", path.display())))
 }

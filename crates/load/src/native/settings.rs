@@ -7,18 +7,25 @@ use std::time::Duration;
 use super::args::{ExpectLength, Options};
 use super::find_max::options as find_max;
 use super::pace::Pacing;
+use super::security::{self, Security};
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
 use crate::plan::{PollerKind, Target};
 use crate::schedule::{Pace, Think};
+use crate::tls;
 use crate::units::{self, SECONDS_MAX};
 use crate::verdict;
 
-/// Options without a value.
-pub const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6", "awake"];
+/// Options without a value, those of TLS apart.
+const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6", "awake"];
 /// Connections, unless something else is said.
 const CONNECTIONS: u32 = 10;
 /// Requests at most.
 const REQUESTS_MAX: usize = 10_000;
+
+/// Whether an option has no value.
+pub fn is_flag(name: &str) -> bool {
+    FLAGS.contains(&name) || security::FLAGS.contains(&name)
+}
 
 /// What may be said of one request, or of all that do not say it themselves.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +47,7 @@ pub struct Settings {
     warmup: Option<Duration>,
     pacing: Pacing,
     search: find_max::Given,
+    security: Security,
     /// Said of all requests.
     all: RawRequest,
     requests: Vec<RawRequest>,
@@ -52,6 +60,7 @@ impl Default for Settings {
         let options = Options {
             requests: Vec::new(),
             route: Route::default(),
+            tls: tls::Settings::default(),
             connections: CONNECTIONS,
             stop_requests: None,
             duration: None,
@@ -78,6 +87,7 @@ impl Default for Settings {
             warmup: None,
             pacing: Pacing::default(),
             search: find_max::Given::default(),
+            security: Security::default(),
             all: RawRequest::default(),
             requests: Vec::new(),
             current: RawRequest::default(),
@@ -115,7 +125,8 @@ impl Settings {
             "csv" => options.csv = Some(PathBuf::from(value)),
             "hdr" => options.hdr = Some(PathBuf::from(value)),
             _ => {
-                let known = self.search.set(name, value).or_else(|| self.all.set(name, value));
+                let of_groups = self.search.set(name, value).or_else(|| self.security.set(name, value));
+                let known = of_groups.or_else(|| self.all.set(name, value));
                 return known.unwrap_or_else(|| Err("there is no such option".to_owned()));
             }
         }
@@ -140,7 +151,7 @@ impl Settings {
                 }
                 route.only_v6 = Some(v6);
             }
-            _ => {}
+            _ => self.security.flag(name, on),
         }
         Ok(())
     }
@@ -196,12 +207,13 @@ impl Settings {
     /// # Errors
     /// What is missing, or does not go together.
     pub fn finish(self) -> Result<Options, String> {
-        let Settings { mut options, mut pacing, search, all, requests, .. } = self;
+        let Settings { mut options, mut pacing, search, security, all, requests, .. } = self;
         let (connections, warmup) =
             if search.is_search() { (find_max::CONNECTIONS, find_max::WARM_UP) } else { (CONNECTIONS, Duration::ZERO) };
         options.connections = self.connections.unwrap_or(connections);
         options.warmup = self.warmup.unwrap_or(warmup);
         options.find_max = search.finish(&mut options, &mut pacing)?;
+        options.tls = security.finish()?;
         options.requests = requests.into_iter().map(|request| request.finish(&all)).collect();
         if options.requests.is_empty() {
             return Err("the URL is missing".to_owned());

@@ -154,7 +154,7 @@ pub fn body(given: &str) -> Result<Vec<u8>, String> {
 
 /// Whether these two go to the same server.
 pub fn same_server(one: &Target, other: &Target) -> bool {
-    one.host.eq_ignore_ascii_case(&other.host) && one.port == other.port
+    one.secure == other.secure && one.host.eq_ignore_ascii_case(&other.host) && one.port == other.port
 }
 
 #[cfg(test)]

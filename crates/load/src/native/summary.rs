@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::{Kept, Machine, PaceConfig, Report, StageConfig, Summary};
+use crate::report::{Kept, Machine, PaceConfig, Report, StageConfig, Summary, Tls};
 
 /// The whole text, line ends included.
 pub fn render(report: &Report) -> String {
@@ -42,6 +42,9 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     if report.connect.opened > 0 {
         write_summary(out, "Connecting", report.connect.latency_us.as_ref())?;
         writeln!(out, "Connections {:>12}      opened in the window", report.connect.opened)?;
+    }
+    if let Some(tls) = &report.tls {
+        write_tls(out, tls)?;
     }
     write_trouble(out, report)?;
     let generator = &report.generator;
@@ -118,12 +121,22 @@ fn write_summary(out: &mut String, name: &str, summary: Option<&Summary>) -> std
     )
 }
 
+fn write_tls(out: &mut String, tls: &Tls) -> std::fmt::Result {
+    if tls.handshakes > 0 {
+        write_summary(out, "Handshakes", tls.handshake_us.as_ref())?;
+        let of_each: Vec<String> = tls.negotiated.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(out, "TLS         {:>12}      of these resumed a session; {}", tls.resumed, of_each.join(", "))?;
+    }
+    tls.failures.iter().try_for_each(|(said, count)| writeln!(out, "TLS failed  {count:>12}      {said}"))
+}
+
 fn write_trouble(out: &mut String, report: &Report) -> std::fmt::Result {
     let errors = &report.errors;
     let classes = [
         ("connect", errors.connect),
         ("receive", errors.receive),
         ("write", errors.write),
+        ("TLS", errors.tls),
         ("timeout", errors.timeout),
         ("length", errors.length),
         ("closed while reused", errors.closed_reused),

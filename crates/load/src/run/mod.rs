@@ -22,7 +22,7 @@ use crate::connection::{Connection, KnownHead, Reading};
 use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, nanoseconds};
 use crate::plan::{Picker, Plan, PollerKind, Tickets, Timeout};
 use crate::schedule::{Pace, Schedule, Think};
-use crate::wire::{Epoll, Uring, Wire};
+use crate::wire::{Epoll, Tls, Uring, Wire};
 
 pub use health::Health;
 
@@ -61,10 +61,10 @@ pub fn drive_share<O: Observer>(
         && matches!(plan.pace, Pace::Closed(_))
         && let Ok(wire) = Uring::new(share.connections, interrupt)
     {
-        return Driver::new(plan, tickets, share, clock, wire, observer).run();
+        return drive_over(wire, plan, tickets, share, clock, observer);
     }
     match Epoll::new(share.connections, interrupt) {
-        Ok(wire) => Driver::new(plan, tickets, share, clock, wire, observer).run(),
+        Ok(wire) => drive_over(wire, plan, tickets, share, clock, observer),
         Err(error) => Outcome {
             observer,
             ended: Ended::System(error),
@@ -75,6 +75,22 @@ pub fn drive_share<O: Observer>(
             health: Health::default(),
         },
     }
+}
+
+/// With TLS around the wire only where some server wants it, so that it costs nothing elsewhere.
+fn drive_over<'p, O: Observer, W: Wire<'p>>(
+    wire: W,
+    plan: &'p Plan,
+    tickets: &'p Tickets,
+    share: Share,
+    clock: Clock,
+    observer: O,
+) -> Outcome<O> {
+    if plan.endpoints.iter().any(|endpoint| endpoint.tls.is_some()) {
+        let wire = Tls::new(wire, share.connections);
+        return Driver::new(plan, tickets, share, clock, wire, observer).run();
+    }
+    Driver::new(plan, tickets, share, clock, wire, observer).run()
 }
 
 /// A place in the fixed set: a connection or the pause between two.

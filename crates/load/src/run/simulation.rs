@@ -16,6 +16,7 @@ use crate::outcome::{Ended, Outcome, Time, nanoseconds};
 use crate::plan::{Address, Plan, Stop, Tickets, Timeout};
 use crate::responder::plan::{Fault, Plan as Target};
 use crate::schedule::{Arrivals, Pace, Stage, Think};
+use crate::tls::Client;
 use crate::wire::{Happening, Origin, Sent, Wire};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -51,7 +52,7 @@ struct Simulated<'c> {
 }
 
 impl<'p> Wire<'p> for Simulated<'_> {
-    fn connect(&mut self, slot: usize, _to: &Address, _origin: Origin) -> Result<(), Errno> {
+    fn connect(&mut self, slot: usize, _to: &Address, _origin: Origin, _tls: Option<&'p Client>) -> Result<(), Errno> {
         self.connections[slot] += 1;
         Ok(())
     }
@@ -61,6 +62,10 @@ impl<'p> Wire<'p> for Simulated<'_> {
         let place = fault.map(|fault| self.target.faults.iter().position(|(_, of)| *of == fault).unwrap() as u8);
         self.coming.push(Reverse((due, slot, self.connections[slot], place)));
         Sent::All
+    }
+
+    fn send_copy(&mut self, _slot: usize, _bytes: &[u8]) -> Sent {
+        unreachable!("only TLS sends what is not the plan's")
     }
 
     fn await_end(&mut self, slot: usize) {

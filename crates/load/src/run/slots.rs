@@ -6,6 +6,7 @@ use super::{Driver, Phase};
 use crate::connection::{End, Progress};
 use crate::outcome::{Ended, Failure, Observer, Time, Verdict, nanoseconds};
 use crate::plan::{Order, Timeout};
+use crate::tls::Fault;
 use crate::wire::{Happening, Origin, Sent, Wire};
 
 /// What came of received bytes.
@@ -44,6 +45,9 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
                 }
                 Happening::Ended { slot } => self.end_of_stream(slot),
                 Happening::Broken { slot, error } => self.broken(slot, error),
+                Happening::Secured { secured, .. } => self.observer.secured(&secured),
+                Happening::CutOff { slot } => self.cut_off(slot),
+                Happening::Insecure { slot, fault, said } => self.insecure(slot, fault, &said),
             }
         }
     }
@@ -133,11 +137,13 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         self.close(index);
         let slot = &mut self.slots[index];
         slot.phase = Phase::Connecting;
-        let addresses = &self.plan.endpoints[slot.endpoint].addresses;
+        let endpoint = &self.plan.endpoints[slot.endpoint];
+        let addresses = &endpoint.addresses;
         let address = &addresses[self.servers[slot.endpoint].address.min(addresses.len() - 1)];
         let local = (!self.plan.local.is_empty()).then(|| self.plan.local[self.opened % self.plan.local.len()]);
         self.opened += 1;
-        if let Err(error) = self.wire.connect(index, address, Origin { local, buffer: self.plan.socket_buffer }) {
+        let origin = Origin { local, buffer: self.plan.socket_buffer };
+        if let Err(error) = self.wire.connect(index, address, origin, endpoint.tls.as_ref()) {
             return self.fail(index, Failure::Connect(error));
         }
         slot.open = true;
@@ -269,6 +275,29 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         }
     }
 
+    /// The stream of a secured connection is at an end that anybody may have made: an answer that only its end would complete is not.
+    fn cut_off(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let under_way = matches!(slot.phase, Phase::Sending | Phase::Receiving);
+        if under_way && slot.connection.end_of_stream() == End::Complete {
+            self.insecure(
+                index,
+                Fault::Truncated,
+                "the stream ended without close_notify, which may have cut an answer off",
+            );
+        } else {
+            self.end_of_stream(index);
+        }
+    }
+
+    fn insecure(&mut self, index: usize, fault: Fault, said: &str) {
+        self.observer.insecure(said);
+        match self.slots[index].phase {
+            Phase::Connecting | Phase::Sending | Phase::Receiving => self.fail(index, Failure::Tls(fault)),
+            _ => self.end_of_stream(index),
+        }
+    }
+
     /// The request has failed; its connection is closed. What follows begins with the next turn of the loop, never from here, so that
     /// a server that fails at once cannot make the stack grow.
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
@@ -277,6 +306,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let slot = &mut self.slots[index];
         slot.connection.exchange.finished = now;
         let refused = matches!(failure, Failure::Connect(_));
+        let in_vain = refused || slot.phase == Phase::Connecting;
         let server = &mut self.servers[slot.endpoint];
         let addresses = self.plan.endpoints[slot.endpoint].addresses.len();
         let another_address = refused && !server.answered && server.address + 1 < addresses;
@@ -286,7 +316,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         } else {
             self.observer.failed(failure, &slot.connection.exchange)
         };
-        let pause = if refused && !another_address { nanoseconds(self.plan.connect_pause) } else { 0 };
+        let pause = if in_vain && !another_address { nanoseconds(self.plan.connect_pause) } else { 0 };
         let until = now.saturating_add(pause);
         match verdict {
             Verdict::Abort => {

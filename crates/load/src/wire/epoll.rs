@@ -3,6 +3,7 @@
 //! Sockets are watched edge-triggered from their first send on, for everything, with one call each. A receive that was short has emptied
 //! the socket, so it is not repeated before the kernel has news.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use nix::sys::socket::{self, MsgFlags};
 use super::{Happening, Origin, Sent, Wire, begin_connecting};
 use crate::plan::Address;
 use crate::poller::{Event, Poller};
+use crate::tls::Client;
 
 /// One receive takes at most this much; larger answers take several.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -42,7 +44,7 @@ struct Place<'p> {
     stands: bool,
     only_end: bool,
     /// The bytes being sent, and how many of them were.
-    outgoing: &'p [u8],
+    outgoing: Cow<'p, [u8]>,
     sent: usize,
 }
 
@@ -66,15 +68,8 @@ impl<'p> Epoll<'p> {
             optimistic: true,
         })
     }
-}
 
-impl<'p> Wire<'p> for Epoll<'p> {
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin) -> Result<(), Errno> {
-        self.places[slot] = Place { socket: Some(begin_connecting(to, origin)?), ..Place::default() };
-        Ok(())
-    }
-
-    fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {
+    fn begin_sending(&mut self, slot: usize, bytes: Cow<'p, [u8]>) -> Sent {
         let place = &mut self.places[slot];
         (place.outgoing, place.sent) = (bytes, 0);
         let fresh = !place.watched;
@@ -87,6 +82,31 @@ impl<'p> Wire<'p> for Epoll<'p> {
                 return Sent::Failed(Errno::try_from(error).unwrap_or(Errno::EIO));
             }
             place.watched = true;
+        }
+        sent
+    }
+}
+
+impl<'p> Wire<'p> for Epoll<'p> {
+    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, _tls: Option<&'p Client>) -> Result<(), Errno> {
+        self.places[slot] = Place { socket: Some(begin_connecting(to, origin)?), ..Place::default() };
+        Ok(())
+    }
+
+    fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {
+        self.begin_sending(slot, Cow::Borrowed(bytes))
+    }
+
+    fn send_copy(&mut self, slot: usize, bytes: &[u8]) -> Sent {
+        let place = &mut self.places[slot];
+        if !place.watched {
+            return self.begin_sending(slot, Cow::Owned(bytes.to_vec()));
+        }
+        // What the socket takes at once, as it nearly always does, is not copied.
+        (place.outgoing, place.sent) = (Cow::default(), 0);
+        let sent = place.send_some(bytes);
+        if let Sent::Part(_) | Sent::Connecting = sent {
+            place.outgoing = Cow::Owned(bytes.to_vec());
         }
         sent
     }
@@ -161,9 +181,19 @@ impl<'p> Wire<'p> for Epoll<'p> {
 impl Place<'_> {
     /// Sends what is left.
     fn send(&mut self) -> Sent {
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let sent = self.send_some(&outgoing);
+        if let Sent::Part(_) | Sent::Connecting = sent {
+            self.outgoing = outgoing;
+        }
+        sent
+    }
+
+    /// Sends what is left of these bytes.
+    fn send_some(&mut self, outgoing: &[u8]) -> Sent {
         let Some(socket) = &self.socket else { return Sent::Failed(Errno::EBADF) };
-        while self.sent < self.outgoing.len() {
-            match socket::send(socket.as_raw_fd(), &self.outgoing[self.sent..], MsgFlags::MSG_NOSIGNAL) {
+        while self.sent < outgoing.len() {
+            match socket::send(socket.as_raw_fd(), &outgoing[self.sent..], MsgFlags::MSG_NOSIGNAL) {
                 Ok(sent) => {
                     self.sent += sent;
                     self.stands = true;
@@ -172,10 +202,7 @@ impl Place<'_> {
                 Err(Errno::EAGAIN) if self.stands => return Sent::Part(self.sent),
                 Err(Errno::EAGAIN) => return Sent::Connecting,
                 Err(Errno::EINTR) => {}
-                Err(error) => {
-                    self.outgoing = &[];
-                    return Sent::Failed(error);
-                }
+                Err(error) => return Sent::Failed(error),
             }
         }
         Sent::All

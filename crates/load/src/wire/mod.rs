@@ -5,6 +5,7 @@
 
 mod epoll;
 mod ring;
+mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +16,11 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt};
 
 use crate::plan::Address;
+use crate::tls::{Client, Fault, Secured};
 
 pub use epoll::Epoll;
 pub use ring::Uring;
+pub use tls::Tls;
 
 /// What became of bytes that were to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,27 @@ pub enum Happening<'a> {
         /// How.
         error: Errno,
     },
+    /// A handshake is over: the connection stands.
+    Secured {
+        /// The connection.
+        slot: usize,
+        /// What was negotiated.
+        secured: Secured,
+    },
+    /// The stream of a secured connection ended, and the server has not said that it would: bytes may be missing.
+    CutOff {
+        /// The connection.
+        slot: usize,
+    },
+    /// A connection that was to be secured is not, or not any more.
+    Insecure {
+        /// The connection.
+        slot: usize,
+        /// What kind of failure it is.
+        fault: Fault,
+        /// In words.
+        said: String,
+    },
 }
 
 /// How a socket is made.
@@ -78,16 +102,20 @@ pub struct Origin {
     pub buffer: Option<usize>,
 }
 
-/// Connections of one thread. Bytes that are sent live as long as the plan (`'p`).
+/// Connections of one thread. A plan lives as long as `'p`.
 pub trait Wire<'p> {
-    /// Begins to connect a slot that has no connection. Whether it stands is told by what becomes of the first [`send`](Wire::send).
+    /// Begins to connect a slot that has no connection, secured if `tls` says how, which only [`Tls`] can. Whether it stands is told by
+    /// what becomes of the first [`send`](Wire::send).
     ///
     /// # Errors
     /// The error of the call that failed.
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin) -> Result<(), Errno>;
+    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, tls: Option<&'p Client>) -> Result<(), Errno>;
 
-    /// Sends bytes on a connection that has nothing left to send.
+    /// Sends bytes of the plan on a connection that has nothing left to send.
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent;
+
+    /// The same for bytes that are soon gone: what is not sent at once is copied.
+    fn send_copy(&mut self, slot: usize, bytes: &[u8]) -> Sent;
 
     /// Nothing but the end of the connection is of interest from now on.
     fn await_end(&mut self, slot: usize);

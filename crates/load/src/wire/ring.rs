@@ -3,6 +3,7 @@
 //! A new connection's first request is sent by send(2), which over loopback finds it standing already; later ones are submitted with the
 //! turn's wait and tell nothing unless they fail. So a request costs a share of one system call.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,6 +15,7 @@ use nix::sys::socket::{self, MsgFlags};
 
 use super::{Happening, Origin, Sent, Wire, begin_connecting};
 use crate::plan::Address;
+use crate::tls::Client;
 
 /// Operations submitted at once.
 const SUBMISSIONS: u32 = 1024;
@@ -36,6 +38,8 @@ pub struct Uring<'p> {
     writable: VecDeque<usize>,
     /// Slots whose receive has ended and is to begin again.
     deaf: Vec<usize>,
+    /// Slots with bytes that have to wait until those before them are submitted.
+    queued: Vec<usize>,
 }
 
 /// What a slot has.
@@ -47,8 +51,8 @@ struct Place<'p> {
     only_end: bool,
     /// A send that was to go out at once is stuck.
     blocked: bool,
-    /// The bytes being sent by send(2), and how many of them were.
-    outgoing: &'p [u8],
+    /// The bytes being sent by send(2), and how many of them were; or those that wait.
+    outgoing: Cow<'p, [u8]>,
     sent: usize,
 }
 
@@ -73,7 +77,33 @@ impl<'p> Uring<'p> {
             interrupt,
             writable: VecDeque::new(),
             deaf: Vec::new(),
+            queued: Vec::new(),
         })
+    }
+
+    /// Sends with the next wait.
+    fn send_with_wait(&mut self, slot: usize, handle: Handle, bytes: &[u8]) {
+        let mut outgoing = self.ring.spare();
+        outgoing.extend_from_slice(bytes);
+        if let Err(outgoing) = self.ring.send_at_once(handle, outgoing) {
+            self.places[slot].blocked = true;
+            self.ring.send(handle, outgoing, false);
+        }
+    }
+
+    /// Sends what had to wait, now that all is known of the sends before.
+    fn send_queued(&mut self) {
+        for slot in std::mem::take(&mut self.queued) {
+            let place = &mut self.places[slot];
+            let Some(handle) = place.handle.filter(|_| !place.outgoing.is_empty()) else { continue };
+            if self.ring.is_unsubmitted(handle) {
+                self.queued.push(slot);
+            } else if !place.blocked {
+                let bytes = std::mem::take(&mut place.outgoing);
+                self.send_with_wait(slot, handle, &bytes);
+                self.writable.push_back(slot);
+            }
+        }
     }
 
     /// Sends by send(2) what is left, and begins to receive once the connection stands.
@@ -95,7 +125,7 @@ impl<'p> Uring<'p> {
                 }
                 Err(Errno::EINTR) => {}
                 Err(error) => {
-                    place.outgoing = &[];
+                    place.outgoing = Cow::default();
                     return Sent::Failed(error);
                 }
             }
@@ -105,7 +135,7 @@ impl<'p> Uring<'p> {
 }
 
 impl<'p> Wire<'p> for Uring<'p> {
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin) -> Result<(), Errno> {
+    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, _tls: Option<&'p Client>) -> Result<(), Errno> {
         let handle = self.ring.adopt(begin_connecting(to, origin)?);
         if self.slots.len() <= handle.index() {
             self.slots.resize(handle.index() + 1, 0);
@@ -117,24 +147,33 @@ impl<'p> Wire<'p> for Uring<'p> {
 
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {
         let place = &mut self.places[slot];
-        if place.blocked {
+        let Some(handle) = place.handle else { return Sent::Failed(Errno::EBADF) };
+        if place.blocked || self.ring.is_unsubmitted(handle) {
             // The answer came before the request before was sent: such a connection is of no use.
             return Sent::Failed(Errno::EPIPE);
         }
-        if place.stands
-            && bytes.len() <= AT_ONCE_BYTES_MAX
-            && let Some(handle) = place.handle
-        {
-            let mut outgoing = self.ring.spare();
-            outgoing.extend_from_slice(bytes);
-            if let Err(outgoing) = self.ring.send_at_once(handle, outgoing) {
-                place.blocked = true;
-                self.ring.send(handle, outgoing, false);
-            }
+        if place.stands && bytes.len() <= AT_ONCE_BYTES_MAX {
+            self.send_with_wait(slot, handle, bytes);
             return Sent::All;
         }
-        (place.outgoing, place.sent) = (bytes, 0);
+        (place.outgoing, place.sent) = (Cow::Borrowed(bytes), 0);
         self.send_now(slot)
+    }
+
+    fn send_copy(&mut self, slot: usize, bytes: &[u8]) -> Sent {
+        let place = &mut self.places[slot];
+        let Some(handle) = place.handle else { return Sent::Failed(Errno::EBADF) };
+        if !place.stands {
+            (place.outgoing, place.sent) = (Cow::Owned(bytes.to_vec()), 0);
+            return self.send_now(slot);
+        }
+        if place.blocked || self.ring.is_unsubmitted(handle) {
+            place.outgoing = Cow::Owned(bytes.to_vec());
+            self.queued.push(slot);
+            return Sent::Part(0);
+        }
+        self.send_with_wait(slot, handle, bytes);
+        Sent::All
     }
 
     fn await_end(&mut self, slot: usize) {
@@ -155,11 +194,15 @@ impl<'p> Wire<'p> for Uring<'p> {
                 self.ring.receive(handle, Shots::Many);
             }
         }
-        self.ring.wait(Some(timeout))?;
-        Ok(self.ring.has_events())
+        let idle = self.writable.is_empty() && self.queued.is_empty();
+        self.ring.wait(Some(if idle { timeout } else { Duration::ZERO }))?;
+        Ok(!idle || self.ring.has_events())
     }
 
     fn next(&mut self) -> Option<Happening<'_>> {
+        if !self.queued.is_empty() && !self.ring.has_events() {
+            self.send_queued();
+        }
         if let Some(slot) = self.writable.pop_front() {
             return Some(Happening::Sending { slot, sent: self.send_now(slot) });
         }
@@ -185,6 +228,7 @@ impl<'p> Wire<'p> for Uring<'p> {
             Event::Sent { handle, result } => {
                 let slot = slot_of(&self.slots, handle);
                 self.places[slot].blocked = false;
+                self.queued.extend((!self.places[slot].outgoing.is_empty()).then_some(slot));
                 match result {
                     Ok(()) => Happening::Nothing,
                     Err(error) => Happening::Sending { slot, sent: Sent::Failed(errno(&error)) },

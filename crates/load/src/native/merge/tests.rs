@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use manifold_stats::Rng;
+use rustls::{CipherSuite, ProtocolVersion};
 use serde_json::Value;
 
 use super::*;
@@ -11,6 +12,7 @@ use crate::grid::{Grid, INTERVAL, INTERVALS_MAX};
 use crate::native::record::ThreadUse;
 use crate::outcome::Unsent;
 use crate::report::{Bytes, Errors};
+use crate::tls::Secured;
 
 /// One thread's share of a run with everything in it that can be, by chance.
 fn thread(rng: &mut Rng) -> Tally {
@@ -35,6 +37,17 @@ fn thread(rng: &mut Rng) -> Tally {
         *tally.statuses.entry([200, 204, 301, 404, 503, 999][rng.below(6)]).or_default() += 1;
     }
     let mut some = || rng.below(4) as u64;
+    for _ in 0..some() {
+        tally.handshakes.count(&Secured {
+            version: ProtocolVersion::TLSv1_3,
+            suite: CipherSuite::TLS13_AES_128_GCM_SHA256,
+            group: None,
+            resumed: some() > 1,
+            http2: false,
+            nanoseconds: 1_000_000 * some(),
+        });
+        tally.handshakes.count_failure("no");
+    }
     tally.errors = Errors { connect: some(), receive: some(), timeout: some(), ..Errors::default() };
     tally.failures = BTreeMap::from([("reset".to_owned(), some()), ("no-local-port".to_owned(), 1)]);
     tally.bytes = Bytes { received: some() * 1000, body: some() * 900, sent: some() * 100 };

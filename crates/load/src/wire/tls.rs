@@ -1,0 +1,344 @@
+//! TLS around another wire: what is sent and received is encrypted on those connections that ask for it, and handed through on others.
+//!
+//! To the loop a connection stands once its handshake is over. What is encrypted lies in memory that all connections of the thread use in
+//! turn; the wire below copies what it cannot send at once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use rustls::Error;
+
+use super::{Happening, Origin, Sent, Wire};
+use crate::outcome::nanoseconds;
+use crate::plan::Address;
+use crate::tls::stream::{Buffers, RECORD_BYTES, Stream, Turn};
+use crate::tls::{Client, Fault, Secured};
+
+/// Connections of which some are secured.
+pub struct Tls<'p, W> {
+    inner: W,
+    /// By slot; `None`: it has no connection, or one that is not secured.
+    sessions: Vec<Option<Box<Session<'p>>>>,
+    buffers: Buffers,
+    /// The last news of a secured connection, not looked at yet: it was lent by the wire below.
+    news: Option<(usize, News)>,
+    /// What came of it, to be told one after the other.
+    told: VecDeque<(usize, Told)>,
+}
+
+/// What the wire below says.
+enum News {
+    /// What it received has been decrypted.
+    Received {
+        turn: Result<Turn, Error>,
+        ended: bool,
+    },
+    Sending(Sent),
+    Ended,
+    Broken(Errno),
+}
+
+/// What the loop is to be told.
+enum Told {
+    Secured(Secured),
+    Sending(Sent),
+    /// The bytes lie in the buffers.
+    Received {
+        ended: bool,
+    },
+    Ended,
+    CutOff,
+    Broken(Errno),
+    Insecure(Fault, String),
+}
+
+/// A secured connection.
+struct Session<'p> {
+    stream: Stream,
+    request: &'p [u8],
+    /// So many bytes of the request were encrypted and handed on.
+    encrypted: usize,
+    /// The wire below has not sent all it was given.
+    busy: bool,
+    /// What is to be sent after that, of handshakes and alerts.
+    waiting: Vec<u8>,
+    /// Since when the connection below stands.
+    stands: Option<Instant>,
+    /// The handshake is over.
+    ready: bool,
+    /// Nothing more will come, or is of interest.
+    over: bool,
+}
+
+/// Why nothing can be sent.
+enum Stuck {
+    System(Errno),
+    Tls(Error),
+}
+
+impl<'p, W: Wire<'p>> Tls<'p, W> {
+    /// Around a wire with so many slots.
+    pub fn new(inner: W, slots: usize) -> Tls<'p, W> {
+        let sessions = (0..slots).map(|_| None).collect();
+        Tls { inner, sessions, buffers: Buffers::default(), news: None, told: VecDeque::new() }
+    }
+
+    /// Hands on what was encrypted.
+    fn transmit(&mut self, slot: usize) -> Result<(), Errno> {
+        let (Some(session), outgoing) = (&mut self.sessions[slot], &mut self.buffers.outgoing) else { return Ok(()) };
+        if session.busy {
+            session.waiting.extend_from_slice(outgoing.bytes());
+        } else if !outgoing.bytes().is_empty() {
+            let sent = self.inner.send_copy(slot, outgoing.bytes());
+            outgoing.clear();
+            return session.handed_on(sent);
+        }
+        outgoing.clear();
+        Ok(())
+    }
+
+    /// Encrypts and hands on the request, as far as the wire below takes it.
+    fn push(&mut self, slot: usize) -> Result<Sent, Stuck> {
+        loop {
+            let Some(session) = &mut self.sessions[slot] else { return Err(Stuck::System(Errno::EBADF)) };
+            let left = &session.request[session.encrypted..];
+            if session.busy {
+                return Ok(Sent::Part(session.encrypted));
+            }
+            if left.is_empty() {
+                return Ok(Sent::All);
+            }
+            let part = &left[..left.len().min(RECORD_BYTES)];
+            session.stream.encrypt(part, &mut self.buffers.outgoing).map_err(Stuck::Tls)?;
+            session.encrypted += part.len();
+            self.transmit(slot).map_err(Stuck::System)?;
+        }
+    }
+
+    /// The hello of a connection that is being made.
+    fn greet(&mut self, slot: usize) -> Sent {
+        let Some(session) = &mut self.sessions[slot] else { return Sent::Failed(Errno::EBADF) };
+        // The first turn of a stream that has received nothing cannot fail.
+        let began = session.stream.receive(&[], &mut self.buffers);
+        debug_assert!(began.is_ok(), "{began:?}");
+        self.transmit(slot).map_or_else(Sent::Failed, |()| Sent::Connecting)
+    }
+
+    /// Notes what the loop is to be told of some news.
+    fn digest(&mut self, slot: usize, news: News) {
+        match news {
+            News::Received { turn: Ok(turn), ended } => self.received(slot, turn, ended),
+            News::Received { turn: Err(error), .. } => {
+                // Whether the server hears of it is its own affair.
+                let _alert = self.transmit(slot);
+                if !self.buffers.plain.is_empty() {
+                    self.told.push_back((slot, Told::Received { ended: false }));
+                }
+                self.give_up(slot, &error);
+            }
+            News::Sending(Sent::All) => self.sent(slot),
+            News::Sending(Sent::Failed(error)) => self.broken(slot, error, Told::Sending(Sent::Failed(error))),
+            News::Sending(sent @ (Sent::Part(_) | Sent::Connecting)) => {
+                if let Some(session) = &mut self.sessions[slot] {
+                    // It was noted already that it has not sent all.
+                    let _never = session.handed_on(sent);
+                }
+            }
+            News::Ended => self.ended(slot),
+            News::Broken(error) => self.broken(slot, error, Told::Broken(error)),
+        }
+    }
+
+    fn received(&mut self, slot: usize, turn: Turn, ended: bool) {
+        if let Err(error) = self.transmit(slot) {
+            return self.broken(slot, error, Told::Sending(Sent::Failed(error)));
+        }
+        let Some(session) = &mut self.sessions[slot] else { return };
+        session.over |= turn.closed;
+        if turn.ready && !std::mem::replace(&mut session.ready, true) {
+            let since = session.stands.map_or(Duration::ZERO, |stands| stands.elapsed());
+            let secured = Secured::of(session.stream.negotiated(), nanoseconds(since));
+            self.told.push_back((slot, Told::Secured(secured)));
+            self.push_and_tell(slot);
+        }
+        if !self.buffers.plain.is_empty() {
+            self.told.push_back((slot, Told::Received { ended: turn.closed }));
+        } else if turn.closed {
+            self.told.push_back((slot, Told::Ended));
+        }
+        if ended && !turn.closed {
+            self.ended(slot);
+        }
+    }
+
+    /// The wire below has sent all it was given.
+    fn sent(&mut self, slot: usize) {
+        let Some(session) = &mut self.sessions[slot] else { return };
+        let mut sent = session.handed_on(Sent::All);
+        if !session.waiting.is_empty() {
+            sent = session.handed_on(self.inner.send_copy(slot, &session.waiting));
+            session.waiting.clear();
+        }
+        match sent {
+            Ok(()) if session.ready => self.push_and_tell(slot),
+            Ok(()) => {}
+            Err(error) => self.broken(slot, error, Told::Sending(Sent::Failed(error))),
+        }
+    }
+
+    fn push_and_tell(&mut self, slot: usize) {
+        match self.push(slot) {
+            Ok(sent) => self.told.push_back((slot, Told::Sending(sent))),
+            Err(Stuck::System(error)) => self.told.push_back((slot, Told::Sending(Sent::Failed(error)))),
+            Err(Stuck::Tls(error)) => self.give_up(slot, &error),
+        }
+    }
+
+    /// The server's stream is at its end. Without a word of TLS that may be anybody's doing.
+    fn ended(&mut self, slot: usize) {
+        let told = match &self.sessions[slot] {
+            Some(session) if !session.ready => {
+                Told::Insecure(Fault::Handshake, "the server closed the connection during the handshake".to_owned())
+            }
+            Some(session) if !session.over => Told::CutOff,
+            _ => Told::Ended,
+        };
+        self.told.push_back((slot, told));
+    }
+
+    /// The connection is broken: during the handshake that is TLS's failure, before and after it is as without TLS.
+    fn broken(&mut self, slot: usize, error: Errno, otherwise: Told) {
+        let handshaking =
+            self.sessions[slot].as_ref().is_some_and(|session| session.stands.is_some() && !session.ready);
+        let told = if handshaking {
+            Told::Insecure(Fault::Handshake, format!("the connection broke during the handshake: {}", error.desc()))
+        } else {
+            otherwise
+        };
+        self.told.push_back((slot, told));
+    }
+
+    fn give_up(&mut self, slot: usize, error: &Error) {
+        let Some(session) = &mut self.sessions[slot] else { return };
+        session.over = true;
+        let fault = Fault::of(error, session.ready);
+        self.told.push_back((slot, Told::Insecure(fault, error.to_string())));
+    }
+
+    fn tell(&self, slot: usize, told: Told) -> Happening<'_> {
+        match told {
+            Told::Secured(secured) => Happening::Secured { slot, secured },
+            Told::Sending(sent) => Happening::Sending { slot, sent },
+            Told::Received { ended } => Happening::Received { slot, bytes: &self.buffers.plain, ended },
+            Told::Ended => Happening::Ended { slot },
+            Told::CutOff => Happening::CutOff { slot },
+            Told::Broken(error) => Happening::Broken { slot, error },
+            Told::Insecure(fault, said) => Happening::Insecure { slot, fault, said },
+        }
+    }
+}
+
+impl<'p, W: Wire<'p>> Wire<'p> for Tls<'p, W> {
+    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, tls: Option<&'p Client>) -> Result<(), Errno> {
+        self.inner.connect(slot, to, origin, None)?;
+        // What rustls refuses here (a name that is too long) it refuses at once, for every connection.
+        let stream = tls.map(Stream::new).transpose().map_err(|_| Errno::EINVAL)?;
+        self.sessions[slot] = stream.map(|stream| Box::new(Session::new(stream)));
+        Ok(())
+    }
+
+    fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {
+        let Some(session) = &mut self.sessions[slot] else { return self.inner.send(slot, bytes) };
+        (session.request, session.encrypted) = (bytes, 0);
+        if !session.ready {
+            return self.greet(slot);
+        }
+        self.push(slot).unwrap_or_else(|stuck| match stuck {
+            Stuck::System(error) => Sent::Failed(error),
+            Stuck::Tls(_) => Sent::Failed(Errno::EPROTO),
+        })
+    }
+
+    fn send_copy(&mut self, slot: usize, bytes: &[u8]) -> Sent {
+        self.inner.send_copy(slot, bytes)
+    }
+
+    fn await_end(&mut self, slot: usize) {
+        if let Some(session) = &mut self.sessions[slot] {
+            session.over = true;
+        }
+        self.inner.await_end(slot);
+    }
+
+    fn close(&mut self, slot: usize) {
+        if let Some(mut session) = self.sessions[slot].take() {
+            let outgoing = &mut self.buffers.outgoing;
+            if session.ready && !session.over && !session.busy && session.stream.close(outgoing).is_ok() {
+                // The connection ends either way.
+                let _goodbye = self.inner.send_copy(slot, outgoing.bytes());
+            }
+            outgoing.clear();
+            self.told.retain(|(of, _)| *of != slot);
+            self.news.take_if(|(of, _)| *of == slot);
+        }
+        self.inner.close(slot);
+    }
+
+    fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.inner.wait(timeout)
+    }
+
+    fn next(&mut self) -> Option<Happening<'_>> {
+        if let Some((slot, news)) = self.news.take() {
+            self.digest(slot, news);
+        }
+        if let Some((slot, told)) = self.told.pop_front() {
+            return Some(self.tell(slot, told));
+        }
+        self.news = Some(match self.inner.next()? {
+            Happening::Received { slot, bytes, ended } => {
+                let Some(session) = &mut self.sessions[slot] else {
+                    return Some(Happening::Received { slot, bytes, ended });
+                };
+                self.buffers.plain.clear();
+                let turn = session.stream.receive(bytes, &mut self.buffers);
+                (slot, News::Received { turn, ended })
+            }
+            Happening::Sending { slot, sent } if self.sessions[slot].is_some() => (slot, News::Sending(sent)),
+            Happening::Ended { slot } if self.sessions[slot].is_some() => (slot, News::Ended),
+            Happening::Broken { slot, error } if self.sessions[slot].is_some() => (slot, News::Broken(error)),
+            other => return Some(other),
+        });
+        Some(Happening::Nothing)
+    }
+}
+
+impl Session<'_> {
+    fn new<'p>(stream: Stream) -> Session<'p> {
+        Session {
+            stream,
+            request: &[],
+            encrypted: 0,
+            busy: false,
+            waiting: Vec::new(),
+            stands: None,
+            ready: false,
+            over: false,
+        }
+    }
+
+    /// The wire below was given bytes, of which this became.
+    fn handed_on(&mut self, sent: Sent) -> Result<(), Errno> {
+        self.busy = sent != Sent::All;
+        match sent {
+            Sent::All | Sent::Part(_) => {
+                self.stands.get_or_insert_with(Instant::now);
+            }
+            Sent::Connecting => {}
+            Sent::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
