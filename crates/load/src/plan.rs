@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use manifold_stats::Rng;
 
-use crate::schedule::{Pace, Think};
+use crate::schedule::{Arrival, Pace, Think};
 use crate::tls::Client;
 
 /// What every thread of a run does: prepared once; nothing in it changes while the load runs, except the tickets.
@@ -120,13 +121,15 @@ pub struct Request {
     pub weight: u32,
 }
 
-/// Which request is next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which request is next, where the schedule does not name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By chance, each as often as its weight says.
     Weighted,
     /// Each connection goes through the list and begins again; the connections begin at places evenly spread.
     InTurn,
+    /// All connections go through this list once, together; its times mean nothing. [`Stop::requests`] is not above its length.
+    Listed(Arc<[Arrival]>),
 }
 
 /// What ends an answer whose connection is not kept.
@@ -161,17 +164,20 @@ pub enum Timeout {
 #[derive(Debug)]
 pub struct Tickets {
     left: Option<AtomicU64>,
+    all: u64,
 }
 
 impl Tickets {
     /// `None`: without end.
     pub fn new(requests: Option<u64>) -> Tickets {
-        Tickets { left: requests.map(AtomicU64::new) }
+        Tickets { left: requests.map(AtomicU64::new), all: requests.unwrap_or(0) }
     }
 
-    /// Takes one; false when all are gone.
-    pub fn take(&self) -> bool {
-        self.take_up_to(1) == 1
+    /// Takes one and returns its number, from 0 (always 0 where there are endlessly many); `None` when all are gone.
+    pub fn take(&self) -> Option<u64> {
+        let Some(left) = &self.left else { return Some(0) };
+        let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        before.ok().map(|before| self.all - before)
     }
 
     /// Takes as many as are left, at most `wanted`; returns how many.
@@ -367,10 +373,9 @@ mod tests {
     #[test]
     fn tickets_end() {
         let tickets = Tickets::new(Some(5));
-        assert!(tickets.take());
-        assert_eq!(tickets.take_up_to(3), 3);
-        assert_eq!(tickets.take_up_to(3), 1);
-        assert!(!tickets.take());
-        assert!(Tickets::new(None).take());
+        assert_eq!((tickets.take(), tickets.take()), (Some(0), Some(1)));
+        assert_eq!(tickets.take_up_to(2), 2);
+        assert_eq!((tickets.take(), tickets.take(), tickets.take_up_to(3)), (Some(4), None, 0));
+        assert_eq!(Tickets::new(None).take(), Some(0));
     }
 }

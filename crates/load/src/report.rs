@@ -89,6 +89,8 @@ pub struct Report {
     pub turn_histogram: Option<Distribution>,
     /// Completions over time.
     pub series: Series,
+    /// Of a replayed log, what became of its lines; absent in other runs, and where reports were merged.
+    pub replay: Option<Replayed>,
     /// Reasons not to believe the figures as they are; empty in a sound run.
     pub flags: Vec<Flag>,
     /// Where the load came from: one machine, or those whose reports were merged into this one.
@@ -375,6 +377,33 @@ pub struct Generator {
     pub turn_max_us: f64,
     /// `busy_share_max_thread` reached 0.95: the generator, not the server, may have set the pace.
     pub saturated: bool,
+}
+
+/// What became of a log's lines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Replayed {
+    /// The log's name.
+    pub log: String,
+    /// Its lines.
+    pub lines: u64,
+    /// Of these, the requests that can be sent.
+    pub requests: u64,
+    /// Different ones among them.
+    pub different: u64,
+    /// Requests that are left out, by their method; `no path` are connections without a request and the like.
+    pub skipped: BTreeMap<String, u64>,
+    /// Lines in none of the formats.
+    pub malformed: u64,
+    /// The first of them, with their numbers and what is wrong.
+    pub malformed_first: Vec<String>,
+    /// Requests whose time is before that of an earlier line; they are sent in their time's order.
+    pub out_of_order: u64,
+    /// From the first second to the last, seconds.
+    pub span_s: f64,
+    /// How many times as fast as in the log its time goes by; absent where requests follow one another (closed loop).
+    pub speed: Option<f64>,
+    /// The statuses that the log has for these requests, to be held against [`Report::statuses`].
+    pub statuses: BTreeMap<u16, u64>,
 }
 
 /// Completions in intervals of equal width. They begin at whole multiples of it since 1970-01-01 UTC, so the first and the last are cut short

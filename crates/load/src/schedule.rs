@@ -5,6 +5,7 @@
 //! integral, so that both follow any ramp exactly. Threads share a schedule without talking: of constant arrivals each takes every n-th,
 //! and independent Poisson processes add up to one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use manifold_stats::Rng;
@@ -44,6 +45,24 @@ pub enum Pace {
         /// Within a stage.
         arrivals: Arrivals,
     },
+    /// A schedule that names each request: an open loop as well.
+    Listed(Arc<[Arrival]>),
+}
+
+impl Pace {
+    /// Whether requests begin whatever becomes of those before.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Pace::Closed(_))
+    }
+}
+
+/// One request of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Nanoseconds since the beginning.
+    pub at: u64,
+    /// Its place in [`Plan::requests`](crate::plan::Plan::requests).
+    pub request: u32,
 }
 
 /// Pause of a connection between an answer and its next request.
@@ -159,6 +178,37 @@ impl Segment {
         }
         let root = (self.from * self.from + 2.0 * self.slope * unit).max(0.0).sqrt();
         self.begins + 2.0 * unit / (self.from + root)
+    }
+}
+
+/// What is due next for one thread of an open loop: when, and which request if that is said.
+#[derive(Clone, Debug)]
+pub enum Coming {
+    /// By a rate.
+    Staged(Schedule),
+    /// Every so many of a list, from one place on.
+    Listed {
+        /// In order of time.
+        list: Arc<[Arrival]>,
+        /// The next one's place.
+        place: usize,
+        /// Threads that share the list.
+        threads: usize,
+    },
+}
+
+impl Iterator for Coming {
+    type Item = (u64, Option<u32>);
+
+    fn next(&mut self) -> Option<(u64, Option<u32>)> {
+        match self {
+            Coming::Staged(schedule) => schedule.next().map(|at| (at, None)),
+            Coming::Listed { list, place, threads } => {
+                let Arrival { at, request } = *list.get(*place)?;
+                *place += *threads;
+                Some((at, Some(request)))
+            }
+        }
     }
 }
 

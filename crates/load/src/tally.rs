@@ -201,6 +201,7 @@ impl Tally {
             generator: self.generator(),
             turn_histogram: Distribution::of(&self.turns),
             series: series(&self.series),
+            replay: None,
             flags: Vec::new(),
             machines,
         };

@@ -114,15 +114,21 @@ fn target(line: &str) -> (String, UnixStream) {
 fn reports_are_as_the_schema_says() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let (url, _serving) = target("");
+    let log = std::env::temp_dir().join(format!("manifold-schema-{}.log", std::process::id()));
+    let line = |method| format!("h - - [10/Oct/2000:13:55:36 -0700] \"{method} / HTTP/1.1\" 404 1 \"-\" \"X\"\n");
+    std::fs::write(&log, ["GET", "POST", "nonsense \"", "GET"].map(line).concat()).unwrap();
     for line in [
         "-n 20 -c 2",
         "-k -n 50 -c 2 --warmup 0.01 --threads 2 --think 1ms..2ms --expect-status 404 --expect-length 3",
         "-k -t 0.1 --rate 200 --arrivals poisson",
         "-k --stage 0..200:0.1 --stage 50:0.1 -m POST -d x",
+        &format!("-k --replay {}", log.display()),
+        &format!("-k --replay {} --replay-speed max --expect-status 404", log.display()),
     ] {
         let value = serde_json::to_value(report(&url, line)).unwrap();
         assert_eq!(faults(&schema, &schema, &value, "report"), Vec::<String>::new(), "{line}");
     }
+    std::fs::remove_file(&log).unwrap();
     // The check itself can fail.
     let mut value = serde_json::to_value(report(&url, "-n 20 -c 2")).unwrap();
     value["completed"] = Value::from(-1);

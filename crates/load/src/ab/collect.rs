@@ -12,7 +12,7 @@ use super::distribution::Distribution;
 use super::spool::{Feeder, Sample};
 use crate::connection::Exchange;
 use crate::native::args::ExpectLength;
-use crate::native::record::{Expectation, Recorder, ThreadUse};
+use crate::native::record::{Expectation, Recorder, SUCCESS, ThreadUse};
 use crate::outcome::{Failure, Observer, Verdict};
 
 /// Bytes of an answer shown with `-v 2`.
@@ -163,7 +163,7 @@ impl<'c> Collector<'c> {
     /// Keeps what `manifold load` reports as well; `began` is the time of the run's clock 0.
     pub fn recording(mut self, began: SystemTime) -> Collector<'c> {
         let length = if self.rules.variable_length { ExpectLength::Any } else { ExpectLength::First };
-        let recorder = Recorder::new(vec![Expectation { status: None, length }], self.rules.scheduled, began);
+        let recorder = Recorder::new(vec![Expectation { status: SUCCESS, length }], self.rules.scheduled, began);
         self.recorder = Some(Box::new(recorder));
         self
     }

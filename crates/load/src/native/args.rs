@@ -7,6 +7,7 @@ use std::time::Duration;
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 
 use super::find_max::FindMax;
+use super::replay::{Log, Replay};
 use super::settings::{Settings, is_flag};
 use super::spec::{RequestSpec, Route};
 use super::{plan_file, security};
@@ -28,7 +29,7 @@ Usage: manifold load URL... -c N (-n N | --duration SECONDS) [options]
 Keeps N connections busy with one request each (closed loop), or sends requests by a schedule whatever becomes of
 those before (open loop: --rate or --stage), and reports what came back.
 
-  -c, --connections N     connections to keep busy (default 10; 100 in a search)
+  -c, --connections N     connections to keep busy (default 10; 100 in a search or a replay)
   -n, --requests N        stop after N requests
   -t, --duration SECONDS  stop after this time
       --rate RATE         open loop: requests a second, as 250, 0.5, 30/min; latency counts from when a
@@ -44,6 +45,12 @@ those before (open loop: --rate or --stage), and reports what came back.
                           of -t (default 10 s) from --rate on
       --precision PART    of the search: distance of neighbouring rates (default 5%)
       --budget TIME       of the search: how long it may take (default 15min)
+      --replay LOG        send the GETs and HEADs of an access log (common, combined, vhost_combined; may be gzip's) at
+                          the times at which they came, to the URL (which may be given as --target URL)
+      --replay-speed N    so many times as fast; `max`: as fast as -c connections are answered (closed loop)
+      --replay-rate RATE  so fast that this is the mean rate
+      --replay-unsafe     other methods as well, without bodies
+      --replay-referer, --replay-user-agent   send the fields of the combined format
       --warmup SECONDS    load before the measured window opens (default 0; 1 in a search)
   -k, --keep-alive        keep connections for the next request
       --threads N         generator threads (default 1)
@@ -124,6 +131,17 @@ pub struct Options {
     pub hdr: Option<PathBuf>,
     /// Not one run but a search.
     pub find_max: Option<FindMax>,
+    /// A log is to be replayed.
+    pub replay: Option<Replay>,
+    /// It, once it has been read.
+    pub log: Option<Log>,
+}
+
+impl Options {
+    /// What is sent: the log's requests where there is one.
+    pub fn specs(&self) -> &[RequestSpec] {
+        self.log.as_ref().map_or(&self.requests, |log| &log.specs)
+    }
 }
 
 /// The body length answers are held against.
@@ -267,6 +285,12 @@ mod tests {
             ("http://h/ --find-max p99<5ms --precision 0", "from 0.1%"),
             ("http://h/ --find-max p99<5ms --csv f", "of one run"),
             ("http://h/ -t 1 --budget 5min", "give --find-max"),
+            ("--replay f", "URL is missing"),
+            ("http://h/ http://h/ --replay f", "give one URL"),
+            ("http://h/ --replay f --rate 5", "has the times"),
+            ("http://h/ --replay f --replay-speed 0", "a number is needed"),
+            ("http://h/ --replay f --replay-speed 2 --replay-rate 5", "one of --replay-speed and --replay-rate"),
+            ("http://h/ -t 1 --replay-unsafe", "need --replay LOG"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -22,7 +22,9 @@ pub struct ThreadResult {
 
 /// Merges the threads' figures; `began` is the time of the run's clock 0.
 pub fn assemble(options: &Options, plan: &Plan, began: SystemTime, threads: &[ThreadResult]) -> Report {
-    merge(config(options, plan), began, threads)
+    let mut report = merge(config(options, plan), began, threads);
+    report.replay = options.log.as_ref().map(|log| log.told.clone());
+    report
 }
 
 /// The same for whoever has no options of ours.
@@ -158,6 +160,15 @@ fn pace(options: &Options) -> PaceConfig {
             },
             ramp_up_s: seconds(options.ramp_up),
         },
+        Pace::Listed(list) => {
+            // The mean, over the time of the log.
+            let seconds = options.log.as_ref().map_or(1.0, |log| log.told.span_s / log.told.speed.unwrap_or(1.0));
+            let rate = list.len() as f64 / seconds;
+            PaceConfig::Open {
+                arrivals: "replay".to_owned(),
+                stages: vec![StageConfig { from: rate, to: rate, seconds: Some(seconds) }],
+            }
+        }
         Pace::Open { stages, arrivals } => PaceConfig::Open {
             arrivals: match arrivals {
                 Arrivals::Constant => "constant".to_owned(),

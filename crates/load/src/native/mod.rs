@@ -9,6 +9,7 @@ mod pace;
 mod plan_file;
 mod read;
 pub(crate) mod record;
+pub mod replay;
 mod resolve;
 mod security;
 mod settings;
@@ -28,15 +29,14 @@ use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
 use crate::outcome::{Clock, Outcome};
-use crate::plan::{Plan, Request, Stop, Tickets, Timeout, raise_descriptor_limit};
+use crate::plan::{Order, Plan, Request, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
 use crate::responder;
 use crate::run::{Share, drive_share};
-use crate::schedule::Pace;
 use args::{Command, Options};
 use assemble::ThreadResult;
 use find_max::condition::Tally;
-use record::{Expectation, Recorder, ThreadUse};
+use record::{ANY_STATUS, Expectation, Recorder, SUCCESS, ThreadUse};
 use show::Output;
 use spec::RequestSpec;
 
@@ -83,6 +83,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 /// # Errors
 /// A sentence, if it could not begin: unknown host, nobody there, too few descriptors, no such CPU.
 pub fn run(options: &Options) -> io::Result<Report> {
+    let options = &match &options.replay {
+        Some(replay) => replay::read(options, replay)?,
+        None => options.clone(),
+    };
     let plan = prepare(options)?;
     let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
     let (began, results) = drive(options, &plan, &signals, None)?;
@@ -157,9 +161,13 @@ impl Run<'_> {
         bound?;
         let connections =
             options.connections / options.threads + u32::from(number < options.connections % options.threads);
-        let expectation = |spec: &RequestSpec| Expectation { status: spec.expect_status, length: spec.expect_length };
-        let expectations = options.requests.iter().map(expectation).collect();
-        let mut recorder = Recorder::new(expectations, matches!(plan.pace, Pace::Open { .. }), self.began);
+        let usual = if options.log.is_some() { ANY_STATUS } else { SUCCESS };
+        let expectation = |spec: &RequestSpec| Expectation {
+            status: spec.expect_status.map_or(usual, |status| (status, status)),
+            length: spec.expect_length,
+        };
+        let expectations = options.specs().iter().map(expectation).collect();
+        let mut recorder = Recorder::new(expectations, plan.pace.is_open(), self.began);
         recorder.tally = self.tally.cloned();
         let share = Share { thread: number, threads: options.threads, connections: connections as usize };
         let outcome: Outcome<Recorder> =
@@ -182,7 +190,8 @@ fn bind_to_cpu(pin: &[usize], number: u32) -> io::Result<()> {
 
 /// What is resolved before the first connection: addresses, requests as bytes.
 fn plan(options: &Options) -> io::Result<Plan> {
-    let (endpoints, places) = resolve::endpoints(&options.requests, &options.route, &options.tls)?;
+    let specs = options.specs();
+    let (endpoints, places) = resolve::endpoints(specs, &options.route, &options.tls)?;
     let request = |(spec, endpoint): (&RequestSpec, usize)| Request {
         bytes: spec.bytes(options.keep_alive),
         head_request: spec.method == "HEAD",
@@ -191,7 +200,11 @@ fn plan(options: &Options) -> io::Result<Plan> {
     };
     Ok(Plan {
         endpoints,
-        requests: options.requests.iter().zip(places).map(request).collect(),
+        requests: specs.iter().zip(places).map(request).collect(),
+        order: match &options.log {
+            Some(log) => Order::Listed(log.arrivals.clone()),
+            None => Order::Weighted,
+        },
         pace: options.pace_with_warmup(),
         local: options.route.source.clone(),
         connections: options.connections as usize,

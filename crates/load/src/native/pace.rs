@@ -9,7 +9,7 @@ use crate::units::{RATE_MAX, duration, rate};
 /// Stages at most.
 const STAGES_MAX: usize = 1000;
 /// How long an open loop's last requests may take, unless said otherwise.
-const DRAIN: Duration = Duration::from_secs(5);
+pub const DRAIN: Duration = Duration::from_secs(5);
 
 /// What was given so far.
 #[derive(Debug, Default)]

@@ -21,11 +21,16 @@ use crate::tls::{Fault, Secured};
 /// Places for answers by status.
 const STATUSES: usize = 1000;
 
+/// The statuses that are right where nothing else is said.
+pub const SUCCESS: (u16, u16) = (200, 299);
+/// All of them.
+pub const ANY_STATUS: (u16, u16) = (0, u16::MAX);
+
 /// The answers every request is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
-    /// `None`: 200..=299.
-    pub status: Option<u16>,
+    /// The first and the last status that is right.
+    pub status: (u16, u16),
     /// Body length.
     pub length: ExpectLength,
 }
@@ -156,10 +161,7 @@ impl Recorder {
     fn check(&mut self, exchange: &Exchange, latency: u64) {
         self.statuses[usize::from(exchange.status).min(STATUSES - 1)] += 1;
         let expectation = &mut self.expectations[exchange.request as usize];
-        let right_status = match expectation.status {
-            Some(status) => exchange.status == status,
-            None => (200..300).contains(&exchange.status),
-        };
+        let right_status = (expectation.status.0..=expectation.status.1).contains(&exchange.status);
         self.wrong_status += u64::from(!right_status);
         let right_length = match expectation.length {
             ExpectLength::Any => true,
@@ -171,7 +173,7 @@ impl Recorder {
         };
         self.wrong_length += u64::from(!right_length);
         if let Some(tally) = &mut self.tally {
-            let success = (200..300).contains(&exchange.status);
+            let success = (SUCCESS.0..=SUCCESS.1).contains(&exchange.status);
             tally.answered(exchange.intended, &Seen { latency, success, right_status, right_length });
         }
     }

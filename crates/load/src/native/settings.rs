@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::args::{ExpectLength, Options};
 use super::find_max::options as find_max;
-use super::pace::Pacing;
+use super::pace::{DRAIN, Pacing};
+use super::replay;
 use super::security::{self, Security};
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
 use crate::plan::{PollerKind, Target};
@@ -15,16 +16,18 @@ use crate::tls;
 use crate::units::{self, SECONDS_MAX};
 use crate::verdict;
 
-/// Options without a value, those of TLS apart.
+/// Options without a value, those of groups apart.
 const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6", "awake"];
 /// Connections, unless something else is said.
 const CONNECTIONS: u32 = 10;
+/// The same where the rate is not what is asked for, but what is to be found or was measured.
+const CONNECTIONS_MANY: u32 = 100;
 /// Requests at most.
 const REQUESTS_MAX: usize = 10_000;
 
 /// Whether an option has no value.
 pub fn is_flag(name: &str) -> bool {
-    FLAGS.contains(&name) || security::FLAGS.contains(&name)
+    FLAGS.contains(&name) || security::FLAGS.contains(&name) || replay::FLAGS.contains(&name)
 }
 
 /// What may be said of one request, or of all that do not say it themselves.
@@ -48,6 +51,7 @@ pub struct Settings {
     pacing: Pacing,
     search: find_max::Given,
     security: Security,
+    replay: replay::Given,
     /// Said of all requests.
     all: RawRequest,
     requests: Vec<RawRequest>,
@@ -80,6 +84,8 @@ impl Default for Settings {
             csv: None,
             hdr: None,
             find_max: None,
+            replay: None,
+            log: None,
         };
         Settings {
             options,
@@ -88,6 +94,7 @@ impl Default for Settings {
             pacing: Pacing::default(),
             search: find_max::Given::default(),
             security: Security::default(),
+            replay: replay::Given::default(),
             all: RawRequest::default(),
             requests: Vec::new(),
             current: RawRequest::default(),
@@ -107,6 +114,7 @@ impl Settings {
             "requests" => options.stop_requests = Some(number(value, 1, u64::MAX)?),
             "duration" => options.duration = Some(seconds(value)?),
             "rate" => self.pacing.rate(value)?,
+            "target" => self.url(value)?,
             "stage" => self.pacing.stage(value)?,
             "arrivals" => self.pacing.arrivals(value)?,
             "think" => self.pacing.think(value)?,
@@ -125,7 +133,8 @@ impl Settings {
             "csv" => options.csv = Some(PathBuf::from(value)),
             "hdr" => options.hdr = Some(PathBuf::from(value)),
             _ => {
-                let of_groups = self.search.set(name, value).or_else(|| self.security.set(name, value));
+                let of_groups = self.search.set(name, value).or_else(|| self.replay.set(name, value));
+                let of_groups = of_groups.or_else(|| self.security.set(name, value));
                 let known = of_groups.or_else(|| self.all.set(name, value));
                 return known.unwrap_or_else(|| Err("there is no such option".to_owned()));
             }
@@ -151,7 +160,10 @@ impl Settings {
                 }
                 route.only_v6 = Some(v6);
             }
-            _ => self.security.flag(name, on),
+            _ => {
+                self.replay.flag(name, on);
+                self.security.flag(name, on);
+            }
         }
         Ok(())
     }
@@ -207,11 +219,10 @@ impl Settings {
     /// # Errors
     /// What is missing, or does not go together.
     pub fn finish(self) -> Result<Options, String> {
-        let Settings { mut options, mut pacing, search, security, all, requests, .. } = self;
-        let (connections, warmup) =
-            if search.is_search() { (find_max::CONNECTIONS, find_max::WARM_UP) } else { (CONNECTIONS, Duration::ZERO) };
-        options.connections = self.connections.unwrap_or(connections);
-        options.warmup = self.warmup.unwrap_or(warmup);
+        let Settings { mut options, mut pacing, search, replay, security, all, requests, .. } = self;
+        let many = search.is_search() || replay.is_replay();
+        options.connections = self.connections.unwrap_or(if many { CONNECTIONS_MANY } else { CONNECTIONS });
+        options.warmup = self.warmup.unwrap_or(if search.is_search() { find_max::WARM_UP } else { Duration::ZERO });
         options.find_max = search.finish(&mut options, &mut pacing)?;
         options.tls = security.finish()?;
         options.requests = requests.into_iter().map(|request| request.finish(&all)).collect();
@@ -221,7 +232,12 @@ impl Settings {
         if options.requests.iter().all(|request| request.weight == 0) {
             return Err("all requests have the weight 0".to_owned());
         }
+        let drain = pacing.drain.unwrap_or(DRAIN);
         pacing.finish(&mut options)?;
+        options.replay = replay.finish(&options)?;
+        if options.replay.as_ref().is_some_and(|replay| replay.speed != replay::Speed::Closed) {
+            options.drain = drain;
+        }
         check(&options)?;
         Ok(options)
     }
@@ -263,10 +279,10 @@ impl RawRequest {
 
 /// Rules between options.
 fn check(options: &Options) -> Result<(), String> {
-    if options.stop_requests.is_none() && options.duration.is_none() {
+    if options.stop_requests.is_none() && options.duration.is_none() && options.replay.is_none() {
         return Err("give -n N or --duration SECONDS, or it would never end".to_owned());
     }
-    let closed = matches!(options.pace, Pace::Closed(_));
+    let closed = !options.pace.is_open() && options.replay.is_none();
     if closed && options.stop_requests.is_some_and(|requests| requests < u64::from(options.connections)) {
         return Err("fewer requests than connections: some connections would have nothing to do".to_owned());
     }

@@ -1,8 +1,10 @@
 //! A [`Report`] as text for a terminal.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::report::{Kept, Machine, PaceConfig, Report, StageConfig, Summary, Tls};
+use super::replay::skipped;
+use crate::report::{Kept, Machine, PaceConfig, Replayed, Report, StageConfig, Summary, Tls};
 
 /// The whole text, line ends included.
 pub fn render(report: &Report) -> String {
@@ -45,6 +47,9 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     }
     if let Some(tls) = &report.tls {
         write_tls(out, tls)?;
+    }
+    if let Some(replay) = &report.replay {
+        write_replay(out, replay, &report.statuses)?;
     }
     write_trouble(out, report)?;
     let generator = &report.generator;
@@ -107,6 +112,25 @@ fn write_schedule(out: &mut String, kept: &Kept) -> std::fmt::Result {
             "Waited      {:>12}      for a free connection, up to {:.0} us; {} were never sent",
             kept.short_of_connections, kept.short_longest_us, kept.unsent
         )?;
+    }
+    Ok(())
+}
+
+fn write_replay(out: &mut String, replay: &Replayed, now: &BTreeMap<u16, u64>) -> std::fmt::Result {
+    let Replayed { log, lines, requests, different, span_s, .. } = replay;
+    writeln!(
+        out,
+        "Replay      {requests:>12}      requests, {different} different, in {lines} lines and {span_s} s of {log}"
+    )?;
+    let list = |statuses: &BTreeMap<u16, u64>| {
+        statuses.iter().map(|(status, count)| format!("{status} {count}")).collect::<Vec<_>>().join(", ")
+    };
+    writeln!(out, "Statuses    {} in the log; {} now", list(&replay.statuses), list(now))?;
+    if !replay.skipped.is_empty() {
+        writeln!(out, "Left out    {}", skipped(&replay.skipped))?;
+    }
+    if replay.malformed > 0 {
+        writeln!(out, "Malformed   {:>12}      lines: {}", replay.malformed, replay.malformed_first.join("; "))?;
     }
     Ok(())
 }

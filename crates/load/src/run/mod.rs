@@ -21,7 +21,7 @@ use crate::alarm::Alarm;
 use crate::connection::{Connection, KnownHead, Reading};
 use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, nanoseconds};
 use crate::plan::{Picker, Plan, PollerKind, Tickets, Timeout};
-use crate::schedule::{Pace, Schedule, Think};
+use crate::schedule::{Coming, Pace, Schedule, Think};
 use crate::wire::{Epoll, Tls, Uring, Wire};
 
 pub use health::Health;
@@ -129,9 +129,11 @@ enum Phase {
 
 /// An open loop's schedule and who can serve it.
 struct Open {
-    schedule: Schedule,
-    /// The next arrival; `None` after the last.
+    coming: Coming,
+    /// When the next request is due; `None` after the last.
     due: Option<u64>,
+    /// Which one that is, if the schedule says so.
+    request: Option<u32>,
     /// Slots without a request, the one that has been free longest first.
     free: VecDeque<usize>,
 }
@@ -172,6 +174,8 @@ struct Driver<'p, O, W, T> {
     think: Think,
     picker: Picker,
     rng: Rng,
+    /// The last one taken.
+    ticket: u64,
     /// Slots that are not idle.
     active: usize,
     /// How many connections were opened, to choose local addresses in turn.
@@ -202,13 +206,19 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
             served: false,
         };
         let lead_in = nanoseconds(LEAD_IN);
-        let (open, think) = match &plan.pace {
+        let (coming, think) = match &plan.pace {
             Pace::Closed(think) => (None, *think),
             Pace::Open { stages, arrivals } => {
                 let schedule = Schedule::new(stages, *arrivals, share.thread, share.threads, plan.seed);
-                (Some(Open { schedule, due: None, free: (0..share.connections).collect() }), Think::Never)
+                (Some(Coming::Staged(schedule)), Think::Never)
+            }
+            Pace::Listed(list) => {
+                let (place, threads) = (share.thread as usize, share.threads.max(1) as usize);
+                (Some(Coming::Listed { list: list.clone(), place, threads }), Think::Never)
             }
         };
+        let free = || (0..share.connections).collect();
+        let open = coming.map(|coming| Open { coming, due: None, request: None, free: free() });
         let begins = if open.is_some() { lead_in } else { 0 };
         let window = begins.saturating_add(nanoseconds(plan.warmup));
         let end = plan.stop.duration.map(|duration| window.saturating_add(nanoseconds(duration)));
@@ -228,6 +238,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
             think,
             picker: Picker::new(&plan.requests),
             rng: Rng::new(plan.seed.wrapping_add(u64::from(share.thread)).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            ticket: 0,
             active: 0,
             opened: share.thread as usize,
             probing: plan.probe_first,
@@ -407,10 +418,12 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
                 self.open.as_mut().expect("it is an open loop").due = None;
                 return;
             }
+            let request = self.open.as_ref().and_then(|open| open.request);
+            let number = request.map_or_else(|| self.choose(index), |request| request as usize);
             let begins = self.clock.now();
             self.health.dispatched(due, self.slots[index].free_since, begins);
             self.active += 1;
-            self.begin_request(index, due, begins);
+            self.begin_request(index, number, due, begins);
             self.next_arrival();
         }
     }
@@ -419,7 +432,9 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let end = self.moments.end.unwrap_or(u64::MAX);
         if let Some(open) = &mut self.open {
             let lead_in = nanoseconds(LEAD_IN);
-            open.due = open.schedule.next().map(|at| at.saturating_add(lead_in)).filter(|due| *due < end);
+            let next = open.coming.next();
+            open.due = next.map(|(at, _)| at.saturating_add(lead_in)).filter(|due| *due < end);
+            open.request = next.and_then(|(_, request)| request);
         }
     }
 
@@ -436,8 +451,16 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         unsent
     }
 
-    fn take_ticket(&self) -> bool {
-        !self.draining_closed() && (self.warming || self.tickets.take())
+    fn take_ticket(&mut self) -> bool {
+        if self.draining_closed() {
+            return false;
+        }
+        if self.warming {
+            return true;
+        }
+        let ticket = self.tickets.take();
+        self.ticket = ticket.unwrap_or(self.ticket);
+        ticket.is_some()
     }
 
     /// No request begins any more, except those of a schedule that were due before.

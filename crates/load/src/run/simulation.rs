@@ -3,19 +3,20 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use manifold_stats::Rng;
 use nix::errno::Errno;
 
-use super::{Driver, Share};
+use super::{Driver, LEAD_IN, Share};
 use crate::latencies::Latencies;
 use crate::native::args::ExpectLength;
-use crate::native::record::{Expectation, Recorder};
+use crate::native::record::{Expectation, Recorder, SUCCESS};
 use crate::outcome::{Ended, Outcome, Time, nanoseconds};
-use crate::plan::{Address, Plan, Stop, Tickets, Timeout};
+use crate::plan::{Address, Order, Plan, Request, Stop, Tickets, Timeout};
 use crate::responder::plan::{Fault, Plan as Target};
-use crate::schedule::{Arrivals, Pace, Stage, Think};
+use crate::schedule::{Arrival, Arrivals, Pace, Stage, Think};
 use crate::tls::Client;
 use crate::wire::{Happening, Origin, Sent, Wire};
 
@@ -112,6 +113,10 @@ impl<'p> Wire<'p> for Simulated<'_> {
 }
 
 fn run(plan: &Plan, target: &Target) -> Outcome<Recorder> {
+    run_expecting(plan, target, vec![Expectation { status: SUCCESS, length: ExpectLength::First }])
+}
+
+fn run_expecting(plan: &Plan, target: &Target, expectations: Vec<Expectation>) -> Outcome<Recorder> {
     let clock = Cell::new(0);
     let wire = Simulated {
         clock: &clock,
@@ -123,8 +128,7 @@ fn run(plan: &Plan, target: &Target) -> Outcome<Recorder> {
         ending: None,
     };
     let tickets = Tickets::new(plan.stop.requests);
-    let expectation = Expectation { status: None, length: ExpectLength::First };
-    let recorder = Recorder::new(vec![expectation], matches!(plan.pace, Pace::Open { .. }), UNIX_EPOCH);
+    let recorder = Recorder::new(expectations, plan.pace.is_open(), UNIX_EPOCH);
     let share = Share { thread: 0, threads: 1, connections: plan.connections };
     Driver::new(plan, &tickets, share, Virtual(&clock), wire, recorder).run()
 }
@@ -273,4 +277,32 @@ fn a_silent_target_is_given_up_at_the_end() {
     // 5 hold all connections, and 25 were never sent.
     assert_eq!((outcome.unfinished.len(), outcome.unsent.count), (5, 25));
     assert!(outcome.ended_at < 8_100_000_000, "3 s and 5 s to drain: {}", outcome.ended_at);
+}
+
+#[test]
+fn a_list_is_followed_to_the_moment_and_to_the_request() {
+    let request = |head_request| Request { head_request, ..Plan::one(Vec::new(), b"GET".to_vec()).requests.remove(0) };
+    let ms = 1_000_000;
+    let list: Arc<[Arrival]> =
+        [(0, 1), (3, 0), (3, 1), (500, 1)].map(|(at, request)| Arrival { at: at * ms, request }).into();
+    let plan = Plan {
+        pace: Pace::Listed(list.clone()),
+        requests: vec![request(false), request(true)],
+        stop: Stop { requests: None, duration: None },
+        ..open(1.0, Arrivals::Constant, 10, 1)
+    };
+    let expectation = Expectation { status: SUCCESS, length: ExpectLength::Any };
+    let target = Target { delay: Duration::from_millis(1), ..Target::default() };
+    let outcome = run_expecting(&plan, &target, vec![expectation; 2]);
+    let recorder = &outcome.observer;
+    assert_eq!((recorder.latencies.count(), outcome.health.lag.count(), outcome.unsent.count), (4, 4, 0));
+    assert!(recorder.latencies.max < 2 * ms, "{}", recorder.latencies.max);
+    // The answers to HEAD have no body; what comes of one makes the connection useless.
+    assert_eq!(recorder.bytes.body, 5);
+    assert!((500 * ms..510 * ms).contains(&(outcome.ended_at - nanoseconds(LEAD_IN))), "{}", outcome.ended_at);
+    // In a closed loop the list is gone through once, by all connections together.
+    let closed = Plan { pace: Pace::Closed(Think::Never), order: Order::Listed(list), ..plan };
+    let closed = Plan { stop: Stop { requests: Some(4), duration: None }, ..closed };
+    let outcome = run_expecting(&closed, &target, vec![expectation; 2]);
+    assert_eq!((outcome.observer.latencies.count(), outcome.observer.bytes.body), (4, 5));
 }

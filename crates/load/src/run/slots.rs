@@ -75,7 +75,8 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         }
         if self.take_ticket() {
             let now = self.clock.now();
-            self.begin_request(index, now, now);
+            let number = self.choose(index);
+            self.begin_request(index, number, now, now);
         } else {
             self.go_idle(index);
         }
@@ -98,17 +99,23 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         }
     }
 
-    /// A request that was meant for `intended` begins at `now`, on the slot's connection if it has one that goes to the right place.
-    pub(super) fn begin_request(&mut self, index: usize, intended: u64, now: u64) {
-        let slot = &mut self.slots[index];
-        let number = match self.plan.order {
+    /// Which of the plan's requests is next, where the schedule does not say.
+    pub(super) fn choose(&mut self, index: usize) -> usize {
+        match &self.plan.order {
             Order::Weighted => self.picker.next(&mut self.rng),
             Order::InTurn => {
+                let slot = &mut self.slots[index];
                 let number = slot.cursor;
                 slot.cursor = (number + 1) % self.plan.requests.len();
                 number
             }
-        };
+            Order::Listed(list) => list[self.ticket as usize].request as usize,
+        }
+    }
+
+    /// This request, which was meant for `intended`, begins at `now`, on the slot's connection if it has one that goes to the right place.
+    pub(super) fn begin_request(&mut self, index: usize, number: usize, intended: u64, now: u64) {
+        let slot = &mut self.slots[index];
         let request = &self.plan.requests[number];
         let kept = slot.open && slot.endpoint == request.endpoint;
         slot.endpoint = request.endpoint;
@@ -242,7 +249,8 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
     /// The next request follows at once.
     fn go_on(&mut self, index: usize, now: u64) {
         if self.take_ticket() {
-            self.begin_request(index, now, now);
+            let number = self.choose(index);
+            self.begin_request(index, number, now, now);
         } else {
             self.go_idle(index);
         }

@@ -14,8 +14,6 @@ use crate::verdict::Metric;
 const STEP: Duration = Duration::from_secs(10);
 /// Load before each step's window, unless `--warmup` says otherwise.
 pub const WARM_UP: Duration = Duration::from_secs(1);
-/// Connections, unless `--connections` says otherwise.
-pub const CONNECTIONS: u32 = 100;
 /// Time for the whole search, unless `--budget` says otherwise.
 const BUDGET: Duration = Duration::from_secs(900);
 /// Distance of neighbouring rates, unless `--precision` says otherwise.
