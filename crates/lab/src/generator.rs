@@ -240,8 +240,8 @@ fn marks(report: &Report, other_load: f64) -> Vec<Mark> {
             Flag::UnservedConnections => (!too_short).then_some(Mark::Unserved),
             Flag::Stalled => Some(Mark::Stalled),
             Flag::NothingCompleted => Some(Mark::NothingCompleted),
-            // A cell that was interrupted is not kept, and none is merged.
-            Flag::Interrupted | Flag::NotSimultaneous | Flag::SameSeed => None,
+            // A cell that was interrupted is not kept, none is merged, and none asks for a certain body.
+            Flag::Interrupted | Flag::WrongContent | Flag::NotSimultaneous | Flag::SameSeed => None,
         })
         .collect();
     if too_short && report.completed > 0 {

@@ -1,7 +1,10 @@
 //! One connection's requests and answers as a pure state machine: received bytes and times in, progress out, no socket in sight.
 
+use std::sync::Arc;
+
 use manifold_http::{Limits, ResponseBody, ResponseDecoder, ResponseHead, parse_response_head};
 
+use crate::content::{Expected, Look};
 use crate::plan::AnswerEnd;
 
 /// A response head longer than this is no HTTP answer for us.
@@ -36,6 +39,8 @@ pub struct Exchange {
     pub body: u64,
     /// Bytes sent.
     pub sent: u64,
+    /// The answer's body is not what it had to be.
+    pub wrong_content: bool,
 }
 
 /// What received bytes amounted to.
@@ -109,6 +114,8 @@ pub struct Connection {
     partial: Vec<u8>,
     /// Body length the head stated, where the body is nevertheless read up to the close.
     stated: Option<u64>,
+    /// Where the body has to be something.
+    look: Option<Box<Look>>,
 }
 
 #[derive(Debug)]
@@ -128,6 +135,7 @@ impl Connection {
             state: State::Head,
             partial: Vec::new(),
             stated: None,
+            look: None,
         }
     }
 
@@ -136,6 +144,16 @@ impl Connection {
         self.exchange.request = request;
         self.exchange.intended = intended;
         self.reading.head_request = head_request;
+    }
+
+    /// The answer's body has to be this; not so for one that has none.
+    pub fn expect(&mut self, expected: Option<&Arc<Expected>>) {
+        self.look = expected.filter(|_| !self.reading.head_request).map(|expected| Box::new(Look::new(expected)));
+    }
+
+    /// The answer is complete: was its body what it had to be?
+    pub fn judge_content(&mut self) {
+        self.exchange.wrong_content = self.look.take().is_some_and(|look| !look.is_right());
     }
 
     /// A request begins at `now`, meant to begin then.
@@ -160,7 +178,7 @@ impl Connection {
         }
         self.exchange.received += bytes.len() as u64;
         match &mut self.state {
-            State::Body(decoder) => match decode(decoder, bytes, &mut self.exchange.body) {
+            State::Body(decoder) => match decode(decoder, bytes, &mut self.exchange.body, self.look.as_deref_mut()) {
                 Some((true, used)) => self.complete(used == bytes.len()),
                 Some((false, _)) => Progress::More,
                 None => Progress::Malformed,
@@ -233,7 +251,7 @@ impl Connection {
             head.body
         };
         let mut decoder = ResponseDecoder::new(body);
-        let progress = match decode(&mut decoder, bytes, &mut self.exchange.body) {
+        let progress = match decode(&mut decoder, bytes, &mut self.exchange.body, self.look.as_deref_mut()) {
             Some((true, used)) => self.complete(used == bytes.len()),
             Some((false, _)) => Progress::More,
             None => Progress::Malformed,
@@ -249,15 +267,23 @@ impl Connection {
 }
 
 /// Feeds a decoder, counting payload; whether the body is done and how many bytes it took. `None`: broken framing.
-fn decode(decoder: &mut ResponseDecoder, bytes: &[u8], body: &mut u64) -> Option<(bool, usize)> {
+fn decode(
+    decoder: &mut ResponseDecoder,
+    bytes: &[u8],
+    body: &mut u64,
+    mut look: Option<&mut Look>,
+) -> Option<(bool, usize)> {
     let mut used = 0;
     loop {
         if decoder.is_done() {
             return Some((true, used));
         }
         let step = decoder.decode(&bytes[used..]).ok()?;
-        used += step.consumed;
         *body += step.payload.len() as u64;
+        if let Some(look) = &mut look {
+            look.feed(&bytes[used..][step.payload]);
+        }
+        used += step.consumed;
         if step.done || used == bytes.len() || step.consumed == 0 {
             return Some((step.done, used));
         }

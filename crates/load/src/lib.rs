@@ -9,6 +9,7 @@
 pub mod ab;
 pub mod alarm;
 pub mod connection;
+pub mod content;
 mod grid;
 pub mod handshakes;
 pub mod latencies;

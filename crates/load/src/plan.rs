@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use manifold_stats::Rng;
 
+use crate::content::Expected;
 use crate::schedule::{Arrival, Pace, Think};
 use crate::tls::Client;
 
@@ -68,7 +69,7 @@ impl Plan {
     pub fn one(addresses: Vec<SocketAddr>, request: Vec<u8>) -> Plan {
         Plan {
             endpoints: vec![Endpoint { addresses: addresses.into_iter().map(Address::Inet).collect(), tls: None }],
-            requests: vec![Request { bytes: request, head_request: false, endpoint: 0, weight: 1 }],
+            requests: vec![Request { bytes: request, head_request: false, endpoint: 0, weight: 1, content: None }],
             order: Order::Weighted,
             pace: Pace::Closed(Think::Never),
             local: Vec::new(),
@@ -119,6 +120,8 @@ pub struct Request {
     pub endpoint: usize,
     /// How often it is sent, compared with the others.
     pub weight: u32,
+    /// What the body of its answer has to be.
+    pub content: Option<Arc<Expected>>,
 }
 
 /// Which request is next, where the schedule does not name it.
@@ -354,8 +357,13 @@ mod tests {
     #[test]
     fn requests_are_chosen_as_often_as_they_weigh() {
         let check = |weights: &[u32], expected: &[f64]| {
-            let request =
-                |weight: &u32| Request { bytes: Vec::new(), head_request: false, endpoint: 0, weight: *weight };
+            let request = |weight: &u32| Request {
+                bytes: Vec::new(),
+                head_request: false,
+                endpoint: 0,
+                weight: *weight,
+                content: None,
+            };
             let picker = Picker::new(&weights.iter().map(request).collect::<Vec<_>>());
             let mut rng = Rng::new(5);
             let mut counts = vec![0; weights.len()];

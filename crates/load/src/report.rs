@@ -52,6 +52,8 @@ pub struct Report {
     pub wrong_status: u64,
     /// Completed answers whose body had not the expected length ([`Config::expect_length`], or else the length of the first answer).
     pub wrong_length: u64,
+    /// Completed answers whose body was not the expected one (`--expect-body-contains`, `--expect-sha256`).
+    pub wrong_content: u64,
     /// Bytes moved in the window.
     pub bytes: Bytes,
     /// Response time: from the moment a request was meant to begin to the last byte of its answer, in microseconds. In an open loop that

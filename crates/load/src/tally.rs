@@ -50,6 +50,8 @@ pub struct Tally {
     pub wrong_status: u64,
     /// Answers with another length than expected.
     pub wrong_length: u64,
+    /// Answers with another body than expected.
+    pub wrong_content: u64,
     /// Connections that never got an answer.
     pub unserved: u64,
     /// Answers completed before the window.
@@ -100,6 +102,7 @@ impl Default for Tally {
             bytes: Bytes::default(),
             wrong_status: 0,
             wrong_length: 0,
+            wrong_content: 0,
             unserved: 0,
             completed_in_warmup: 0,
             completed_late: 0,
@@ -143,6 +146,7 @@ impl Tally {
         self.bytes.sent += other.bytes.sent;
         self.wrong_status += other.wrong_status;
         self.wrong_length += other.wrong_length;
+        self.wrong_content += other.wrong_content;
         self.unserved += other.unserved;
         self.completed_in_warmup += other.completed_in_warmup;
         self.completed_late += other.completed_late;
@@ -185,6 +189,7 @@ impl Tally {
             statuses: self.statuses.clone(),
             wrong_status: self.wrong_status,
             wrong_length: self.wrong_length,
+            wrong_content: self.wrong_content,
             bytes: self.bytes,
             latency_us: Summary::of(&self.latencies),
             histogram: Distribution::of(&self.latencies),
@@ -242,6 +247,7 @@ impl Tally {
             bytes: report.bytes,
             wrong_status: report.wrong_status,
             wrong_length: report.wrong_length,
+            wrong_content: report.wrong_content,
             unserved: report.unserved_connections,
             completed_in_warmup: in_warmup.ok_or_else(|| contradiction("completed_with_warmup"))?,
             completed_late: report.completed_late,

@@ -31,6 +31,7 @@ pub(crate) enum Metric {
     Non2xx,
     WrongStatus,
     WrongLength,
+    WrongContent,
     Unfinished,
 }
 
@@ -77,7 +78,7 @@ fn one(text: &str) -> Result<Threshold, String> {
         _ if rest.starts_with('>') => (Comparison::Above, &rest[1..]),
         _ => (Comparison::Below, &rest[1..]),
     };
-    let metric = metric(name.trim()).ok_or_else(|| wrong("the metric is none of pNN, mean, max, rate, completed, errors, non2xx, wrong-status, wrong-length, unfinished"))?;
+    let metric = metric(name.trim()).ok_or_else(|| wrong("the metric is none of pNN, mean, max, rate, completed, errors, non2xx, wrong-status, wrong-length, wrong-content, unfinished"))?;
     let value = value.trim();
     let (number, percent) = value.strip_suffix('%').map_or((value, false), |number| (number, true));
     let parsed = match metric {
@@ -102,6 +103,7 @@ fn metric(name: &str) -> Option<Metric> {
         "non2xx" => Metric::Non2xx,
         "wrong-status" => Metric::WrongStatus,
         "wrong-length" => Metric::WrongLength,
+        "wrong-content" => Metric::WrongContent,
         "unfinished" => Metric::Unfinished,
         percentile => {
             let number = percentile.strip_prefix('p')?.parse::<f64>().ok()?;
@@ -113,7 +115,15 @@ fn metric(name: &str) -> Option<Metric> {
 impl Metric {
     /// It counts requests, so that it can be a part of all.
     fn is_count(self) -> bool {
-        matches!(self, Metric::Errors | Metric::Non2xx | Metric::WrongStatus | Metric::WrongLength | Metric::Unfinished)
+        matches!(
+            self,
+            Metric::Errors
+                | Metric::Non2xx
+                | Metric::WrongStatus
+                | Metric::WrongLength
+                | Metric::WrongContent
+                | Metric::Unfinished
+        )
     }
 
     /// Its value in a run. One without a single answer has no latency that would hold a threshold: it is beyond any.
@@ -131,6 +141,7 @@ impl Metric {
             Metric::Non2xx => (report.completed - report.status.success) as f64,
             Metric::WrongStatus => report.wrong_status as f64,
             Metric::WrongLength => report.wrong_length as f64,
+            Metric::WrongContent => report.wrong_content as f64,
             Metric::Unfinished => report.unfinished.count as f64,
         }
     }

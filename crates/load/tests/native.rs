@@ -188,8 +188,9 @@ fn answers_that_come_in_pieces() {
             }
             Ok(())
         });
-        let report = load(&url, "-k -c 2 -n 40 --expect-length 5");
+        let report = load(&url, "-k -c 2 -n 40 --expect-length 5 --expect-body-contains bcde");
         assert_eq!((report.completed, report.wrong_length, report.errors.total()), (40, 0, 0));
+        assert_eq!(report.wrong_content, 0);
     });
 }
 
@@ -278,6 +279,45 @@ fn other_statuses_and_lengths_than_expected_are_flagged() {
         let any = load(&serve(|stream, _| once(stream, LAST)), "-c 1 -n 3 --expect-length any --expect-status 200");
         assert!(flags(&any).is_empty());
     });
+}
+
+#[test]
+fn bodies_are_held_against_what_is_expected() {
+    on_both(|| {
+        let url = || {
+            serve(|mut stream, number| {
+                always(&mut stream, if number == 0 { OK } else { b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhullo" })
+            })
+        };
+        const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        for expectation in ["--expect-body-contains ell", &format!("--expect-sha256 {HELLO}")] {
+            let right = load(&url(), &format!("-k -c 1 -n 20 {expectation}"));
+            assert_eq!((right.completed, right.wrong_content), (20, 0), "{expectation}");
+            assert!(flags(&right).is_empty(), "{:?}", right.flags);
+            // A think time, so that both connections carry some.
+            let both = load(&url(), &format!("-k -c 2 -n 20 --think 1ms {expectation}"));
+            assert!((1..20).contains(&both.wrong_content), "{expectation}: {}", both.wrong_content);
+            assert_eq!((flags(&both), both.wrong_length), (vec![Flag::WrongContent], 0));
+        }
+        // A HEAD is answered without a body, of which nothing can be expected.
+        let head = load(
+            &serve(|stream, _| once(stream, LAST)),
+            "-c 1 -n 3 --head --expect-body-contains x --expect-length any",
+        );
+        assert_eq!((head.completed, head.wrong_content), (3, 0));
+    });
+}
+
+#[test]
+fn a_host_that_has_no_address_is_an_error_before_the_run() {
+    // No name ends so (RFC 6761).
+    let args = ["-n", "10", "http://nowhere.invalid/"].map(OsString::from);
+    let Ok(Command::Run(options)) = parse(args.into_iter()) else { panic!("not understood") };
+    let error = run(&options).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot resolve nowhere.invalid: ") && error.contains("--resolve nowhere.invalid:80:"),
+        "{error}"
+    );
 }
 
 #[test]

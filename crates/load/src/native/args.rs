@@ -60,12 +60,14 @@ those before (open loop: --rate or --stage), and reports what came back.
   -d, --data TEXT|@FILE   the request's body
       --head              the same as --method HEAD
       --plan FILE         a plan in TOML: these options under their long names, and requests as [[request]] tables
-                          with url, method, data, header, weight, expect-status, expect-length
+                          with url, method, data, header, weight, expect-...
       --poller HOW        `ring` (default; epoll where io_uring is missing, and for open loops) or `epoll`
       --timeout SECONDS   a request without an answer after this time has failed (default 30)
       --expect-status N   the status every answer must have (default: any 2xx)
       --expect-length N   the body length every answer must have; `any` for no check
                           (default: that of the first answer)
+      --expect-body-contains TEXT   the body of every answer must have this text in it
+      --expect-sha256 SUM           the body of every answer must have this SHA-256
       --resolve H:P:ADDR  connect to ADDR for host H and port P (repeatable)
       --unix-socket PATH  connect to this socket instead
       --source ADDR       connect from this local address; several are used in turn
@@ -286,6 +288,7 @@ mod tests {
             ("http://h/ --find-max p99<5ms --csv f", "of one run"),
             ("http://h/ -t 1 --budget 5min", "give --find-max"),
             ("--replay f", "URL is missing"),
+            ("http://h/ -t 1 --expect-sha256 abc", "64 hexadecimal"),
             ("http://h/ http://h/ --replay f", "give one URL"),
             ("http://h/ --replay f --rate 5", "has the times"),
             ("http://h/ --replay f --replay-speed 0", "a number is needed"),

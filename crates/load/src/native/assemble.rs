@@ -58,6 +58,7 @@ fn tally(thread: &ThreadResult, began: SystemTime) -> Tally {
         bytes: recorder.bytes,
         wrong_status: recorder.wrong_status,
         wrong_length: recorder.wrong_length,
+        wrong_content: recorder.wrong_content,
         unserved: outcome.unserved,
         completed_in_warmup: recorder.completed_in_warmup,
         completed_late: recorder.completed_late,

@@ -20,7 +20,7 @@ mod summary;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, SystemTime};
 
 use manifold_sys::signal::{Signal, Signals};
@@ -197,6 +197,7 @@ fn plan(options: &Options) -> io::Result<Plan> {
         head_request: spec.method == "HEAD",
         endpoint,
         weight: spec.weight,
+        content: (!spec.expect_content.is_any()).then(|| Arc::new(spec.expect_content.clone())),
     };
     Ok(Plan {
         endpoints,

@@ -95,6 +95,8 @@ pub struct Recorder {
     pub wrong_status: u64,
     /// Answers with another length than expected.
     pub wrong_length: u64,
+    /// Answers with another body than expected.
+    pub wrong_content: u64,
     /// Bytes moved.
     pub bytes: Bytes,
     /// Completions over time.
@@ -135,6 +137,7 @@ impl Recorder {
             statuses: vec![0; STATUSES],
             wrong_status: 0,
             wrong_length: 0,
+            wrong_content: 0,
             bytes: Bytes::default(),
             series: Grid::new(INTERVAL, INTERVALS_MAX, epoch),
             completed_in_warmup: 0,
@@ -172,9 +175,13 @@ impl Recorder {
             ExpectLength::Exactly(length) => exchange.body == length,
         };
         self.wrong_length += u64::from(!right_length);
+        self.wrong_content += u64::from(exchange.wrong_content);
         if let Some(tally) = &mut self.tally {
             let success = (SUCCESS.0..=SUCCESS.1).contains(&exchange.status);
-            tally.answered(exchange.intended, &Seen { latency, success, right_status, right_length });
+            tally.answered(
+                exchange.intended,
+                &Seen { latency, success, right_status, right_length, right_content: !exchange.wrong_content },
+            );
         }
     }
 }
@@ -191,7 +198,7 @@ impl Observer for Recorder {
         self.errors = Errors::default();
         self.failures.clear();
         self.statuses.fill(0);
-        (self.wrong_status, self.wrong_length) = (0, 0);
+        (self.wrong_status, self.wrong_length, self.wrong_content) = (0, 0, 0);
         self.bytes = Bytes::default();
         self.series = Grid::new(INTERVAL, INTERVALS_MAX, self.epoch + now);
         self.window_start = now;

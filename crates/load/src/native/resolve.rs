@@ -87,7 +87,13 @@ fn addresses(target: &Target, route: &Route) -> io::Result<Vec<SocketAddr>> {
     if let Some(address) = route.resolve.iter().find_map(|resolve| resolve.address(target)) {
         return Ok(vec![address]);
     }
-    let found = target.resolve().map_err(|error| io::Error::other(format!("{}: {error}", target.host)))?;
+    let found = target.resolve().map_err(|error| {
+        let sentence = format!(
+            "cannot resolve {}: {error}; check the name, or give an address with --resolve {}:{}:ADDRESS",
+            target.host, target.host, target.port
+        );
+        io::Error::new(error.kind(), sentence)
+    })?;
     let wanted = |address: &SocketAddr| {
         // A local address decides the family as well.
         let source = route.source.first().map(std::net::IpAddr::is_ipv6);

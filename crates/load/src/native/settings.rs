@@ -4,12 +4,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use memchr::memmem::Finder;
+
 use super::args::{ExpectLength, Options};
 use super::find_max::options as find_max;
 use super::pace::{DRAIN, Pacing};
 use super::replay;
 use super::security::{self, Security};
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
+use crate::content::Expected;
 use crate::plan::{PollerKind, Target};
 use crate::schedule::{Pace, Think};
 use crate::tls;
@@ -24,6 +27,10 @@ const CONNECTIONS: u32 = 10;
 const CONNECTIONS_MANY: u32 = 100;
 /// Requests at most.
 const REQUESTS_MAX: usize = 10_000;
+
+/// What may be said of a request, or of all, besides URL and weight.
+const REQUEST_KEYS: &[&str] =
+    &["method", "header", "data", "expect-status", "expect-length", "expect-body-contains", "expect-sha256"];
 
 /// Whether an option has no value.
 pub fn is_flag(name: &str) -> bool {
@@ -40,6 +47,7 @@ struct RawRequest {
     weight: Option<u32>,
     expect_status: Option<u16>,
     expect_length: Option<ExpectLength>,
+    expect_content: Expected,
 }
 
 /// What was said so far.
@@ -252,11 +260,13 @@ impl RawRequest {
                 "header" => self.headers.push(header(value.to_owned())?),
                 "data" => self.body = Some(body(value)?),
                 "expect-status" => self.expect_status = Some(number(value, 100, 999)?),
+                "expect-body-contains" => self.expect_content.contains = Some(text(value)?),
+                "expect-sha256" => self.expect_content.sha256 = Some(Expected::sha256(value)?),
                 _ => self.expect_length = Some(length(value)?),
             }
             Ok(())
         };
-        matches!(name, "method" | "header" | "data" | "expect-status" | "expect-length").then(&mut set)
+        REQUEST_KEYS.contains(&name).then(&mut set)
     }
 
     /// What it does not say itself is as said of all; fields are added to those of all.
@@ -273,6 +283,7 @@ impl RawRequest {
             weight: self.weight.unwrap_or(1),
             expect_status: self.expect_status.or(all.expect_status),
             expect_length: self.expect_length.or(all.expect_length).unwrap_or(ExpectLength::First),
+            expect_content: if self.expect_content.is_any() { all.expect_content.clone() } else { self.expect_content },
         }
     }
 }
@@ -323,6 +334,13 @@ fn poller(given: &str) -> Result<PollerKind, String> {
         "epoll" => Ok(PollerKind::Epoll),
         _ => Err(format!("{given}: `ring` or `epoll` is needed")),
     }
+}
+
+fn text(given: &str) -> Result<Finder<'static>, String> {
+    if given.is_empty() {
+        return Err("every body contains an empty text; give one that is not".to_owned());
+    }
+    Ok(Finder::new(given.as_bytes()).into_owned())
 }
 
 fn length(given: &str) -> Result<ExpectLength, String> {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::args::ExpectLength;
+use crate::content::Expected;
 use crate::plan::Target;
 
 /// One kind of request.
@@ -25,6 +26,8 @@ pub struct RequestSpec {
     pub expect_status: Option<u16>,
     /// The length every answer must have.
     pub expect_length: ExpectLength,
+    /// What every answer's body must be.
+    pub expect_content: Expected,
 }
 
 /// An address that is used for a host instead of what the resolver says.
@@ -84,6 +87,7 @@ impl RequestSpec {
             weight: 1,
             expect_status: None,
             expect_length: ExpectLength::First,
+            expect_content: Expected::default(),
         })
     }
 

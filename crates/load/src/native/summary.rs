@@ -167,6 +167,7 @@ fn write_trouble(out: &mut String, report: &Report) -> std::fmt::Result {
         ("exceptions", errors.exceptions),
         ("wrong status", report.wrong_status),
         ("wrong length", report.wrong_length),
+        ("wrong content", report.wrong_content),
     ];
     let present: Vec<String> =
         classes.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();

@@ -29,6 +29,7 @@ pub fn flags(report: &Report, lag: &Latencies, interrupted: bool) -> Vec<Flag> {
         (short, Flag::TooFewConnections),
         (report.wrong_status > 0, Flag::WrongStatus),
         (report.wrong_length > 0, Flag::WrongLength),
+        (report.wrong_content > 0, Flag::WrongContent),
         (report.errors.total() > 0, Flag::Errors),
         (report.failures.contains_key(NO_LOCAL_PORT), Flag::PortsExhausted),
         (report.failures.contains_key(NO_DESCRIPTOR), Flag::DescriptorsExhausted),
@@ -57,6 +58,8 @@ pub enum Flag {
     WrongStatus,
     /// At least one answer had another body length than expected.
     WrongLength,
+    /// At least one answer had another body than expected.
+    WrongContent,
     /// At least one request ended without a complete answer.
     Errors,
     /// The operating system had no local port left for a connection (`EADDRNOTAVAIL`).
@@ -92,6 +95,7 @@ impl Flag {
             }
             Flag::WrongStatus => "some answers had another status than expected",
             Flag::WrongLength => "some answers had another length than expected",
+            Flag::WrongContent => "some answers had another body than expected",
             Flag::Errors => "some requests failed",
             Flag::PortsExhausted => {
                 "no local port was left for new connections; use --keep-alive, fewer requests or several addresses"

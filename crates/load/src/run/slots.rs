@@ -121,6 +121,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         slot.endpoint = request.endpoint;
         slot.connection.begin(now, !kept);
         slot.connection.name(number as u32, intended, request.head_request);
+        slot.connection.expect(request.content.as_ref());
         if kept {
             slot.phase = Phase::Sending;
             self.send(index, None);
@@ -135,8 +136,9 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let (number, intended) = (exchange.request, exchange.intended);
         let intended = if self.open.is_some() { intended } else { now };
         self.slots[index].connection.begin(now, true);
-        let head_request = self.plan.requests[number as usize].head_request;
-        self.slots[index].connection.name(number, intended, head_request);
+        let request = &self.plan.requests[number as usize];
+        self.slots[index].connection.name(number, intended, request.head_request);
+        self.slots[index].connection.expect(request.content.as_ref());
         self.connect(index);
     }
 
@@ -206,6 +208,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let whole_request_sent = slot.phase == Phase::Receiving;
         slot.served = true;
         slot.connection.exchange.finished = now;
+        slot.connection.judge_content();
         if self.observer.completed(&slot.connection.exchange).is_break() {
             slot.phase = Phase::Closing;
             self.ended = Some(Ended::Observer);

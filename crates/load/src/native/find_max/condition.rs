@@ -37,6 +37,8 @@ pub enum Bad {
     WrongStatus,
     /// Another length than expected.
     WrongLength,
+    /// Another body than expected.
+    WrongContent,
 }
 
 /// An answer, as far as conditions look at it.
@@ -50,6 +52,8 @@ pub struct Seen {
     pub right_status: bool,
     /// Its length is the expected one.
     pub right_length: bool,
+    /// Its body is the expected one.
+    pub right_content: bool,
 }
 
 /// Reads conditions with commas between them, in the words of `--fail-on`.
@@ -73,6 +77,7 @@ pub fn parse(list: &str) -> Result<Vec<Condition>, String> {
             Metric::Non2xx => (Bad::Non2xx, threshold.value / 100.0),
             Metric::WrongStatus => (Bad::WrongStatus, threshold.value / 100.0),
             Metric::WrongLength => (Bad::WrongLength, threshold.value / 100.0),
+            Metric::WrongContent => (Bad::WrongContent, threshold.value / 100.0),
             Metric::Mean | Metric::Max => return wrong("a search looks at percentiles"),
             Metric::Rate | Metric::Completed | Metric::Unfinished => {
                 return wrong("that grows with the rate, or with time");
@@ -97,6 +102,7 @@ impl Bad {
             Bad::Non2xx => !seen.success,
             Bad::WrongStatus => !seen.right_status,
             Bad::WrongLength => !seen.right_length,
+            Bad::WrongContent => !seen.right_content,
         }
     }
 }
@@ -213,9 +219,18 @@ mod tests {
     #[test]
     fn requests_count_where_they_were_due() {
         let mut tally = Tally::new(&parse("p99<5ms,non2xx<1%").expect("conditions"), Duration::from_nanos(2000));
-        tally.answered(5, &Seen { latency: 1, success: true, right_status: true, right_length: true });
+        tally.answered(
+            5,
+            &Seen { latency: 1, success: true, right_status: true, right_length: true, right_content: true },
+        );
         tally.open(100);
-        let seen = |ms: u64, success| Seen { latency: ms * 1_000_000, success, right_status: true, right_length: true };
+        let seen = |ms: u64, success| Seen {
+            latency: ms * 1_000_000,
+            success,
+            right_status: true,
+            right_length: true,
+            right_content: true,
+        };
         tally.answered(100, &seen(4, true));
         tally.answered(199, &seen(5, true));
         tally.answered(200, &seen(1, false));

@@ -51,7 +51,8 @@ fn thread(rng: &mut Rng) -> Tally {
     tally.errors = Errors { connect: some(), receive: some(), timeout: some(), ..Errors::default() };
     tally.failures = BTreeMap::from([("reset".to_owned(), some()), ("no-local-port".to_owned(), 1)]);
     tally.bytes = Bytes { received: some() * 1000, body: some() * 900, sent: some() * 100 };
-    (tally.wrong_status, tally.wrong_length, tally.unserved) = (some(), some(), some());
+    (tally.wrong_status, tally.wrong_length, tally.wrong_content) = (some(), some(), some());
+    tally.unserved = some();
     tally.completed_in_warmup = some();
     tally.completed_late = some().min(tally.latencies.count());
     tally.unfinished = 1 + some();
