@@ -154,6 +154,17 @@ pub fn rate_breaches(thresholds: &[Threshold], rate: f64) -> Vec<Breach> {
 }
 
 impl Threshold {
+    /// What is wrong where this is the metric's value, among so many requests.
+    pub(crate) fn breach(&self, value: f64, all: f64) -> Option<Breach> {
+        let value = if self.percent { value / all * 100.0 } else { value };
+        let unit = match self.metric {
+            Metric::Percentile(_) | Metric::Mean | Metric::Max => " (us)",
+            _ if self.percent => " (%)",
+            _ => "",
+        };
+        self.is_passed_by(value).then(|| Breach { condition: format!("{}{unit}", self.text), value })
+    }
+
     fn is_passed_by(&self, value: f64) -> bool {
         match self.comparison {
             Comparison::Above => value > self.value,
@@ -168,17 +179,8 @@ impl Threshold {
 pub fn breaches(thresholds: &[Threshold], report: &Report) -> Vec<Breach> {
     let latencies = report.histogram.as_ref().and_then(|histogram| histogram.latencies().ok());
     let all = (report.completed + report.errors.total()).max(1) as f64;
-    let breach = |threshold: &Threshold| {
-        let value = threshold.metric.of(report, latencies.as_ref().map(|latencies| &latencies.histogram));
-        let value = if threshold.percent { value / all * 100.0 } else { value };
-        let passed = threshold.is_passed_by(value);
-        let unit = match threshold.metric {
-            Metric::Percentile(_) | Metric::Mean | Metric::Max => " (us)",
-            _ if threshold.percent => " (%)",
-            _ => "",
-        };
-        passed.then(|| Breach { condition: format!("{}{unit}", threshold.text), value })
-    };
+    let histogram = latencies.as_ref().map(|latencies| &latencies.histogram);
+    let breach = |threshold: &Threshold| threshold.breach(threshold.metric.of(report, histogram), all);
     thresholds.iter().filter_map(breach).collect()
 }
 

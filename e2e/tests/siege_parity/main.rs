@@ -120,6 +120,27 @@ fn differences_on_purpose() {
     }
 }
 
+/// Exit status 0 after any run, as from the original, unless a condition says otherwise.
+#[test]
+fn conditions_decide_the_exit_status() {
+    let target = Target::start().unwrap();
+    let nobody = free_port().unwrap();
+    for (line, end, words) in [
+        ("-c1 -r2 http://127.0.0.1:NOBODY/", "exit status: 0", ""),
+        ("-c1 -r2 --fail-on=errors>0 http://127.0.0.1:NOBODY/", "exit status: 99", "failed on errors>0: it is 2"),
+        ("-c1 -r2 --fail-on=p99>1h http://127.0.0.1:NOBODY/", "exit status: 99", "failed on p99>1h (us): it is inf"),
+        ("-c1 -r2 --fail-on=errors>0,non2xx>0,p99>1h URL/x", "exit status: 0", ""),
+        ("-c1 -r2 --fail-on=non2xx>50% URL/500", "exit status: 99", "failed on non2xx>50% (%): it is 100"),
+        ("-c1 -r2 --fail-on=completed<3 URL/x", "exit status: 99", "failed on completed<3: it is 2"),
+        ("-g --fail-on=non2xx>0 URL/404", "exit status: 99", "failed on non2xx>0: it is 1"),
+        ("-c1 -r2 --fail-on=nonsense URL/x", "exit status: 1", "--fail-on: `nonsense`"),
+    ] {
+        let deed = run(Which::Ours, Case { resource: "", line }, &target, PATIENCE, nobody);
+        assert_eq!(deed.end, end, "{line}: {}", deed.stderr);
+        assert!(deed.stderr.contains(words), "{line}: {}", deed.stderr);
+    }
+}
+
 /// Whoever interrupts a run that waits for a silent server gets its report at once, and exit status 0, as from the original.
 #[test]
 fn an_interrupted_run_reports() {

@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use lexopt::Arg;
 
 use super::settings::{Dialect, Refusal, Repetitions, Settings, seconds_of};
+use super::threshold;
 use crate::leading::{leading_decimal, leading_number};
 
 /// Long options, and the short one that each of them is. Capital letters without a short option are marked by being over `Z`.
-const LONG: [(&str, char); 26] = [
+const LONG: [(&str, char); 27] = [
     ("version", 'V'),
     ("help", 'h'),
     ("verbose", 'v'),
@@ -37,6 +38,7 @@ const LONG: [(&str, char); 26] = [
     // Ours.
     ("dialect", 'Σ'),
     ("stall-timeout", 'Ω'),
+    ("fail-on", 'Φ'),
 ];
 
 /// What the command line asks for, still to be applied to what the resource file sets.
@@ -93,7 +95,7 @@ pub fn collect(args: impl Iterator<Item = OsString>) -> Given {
         };
         let value = match option {
             'l' => parser.optional_value(),
-            'c' | 'r' | 't' | 'd' | 'f' | 'R' | 'm' | 'H' | 'A' | 'T' | 'Σ' | 'Ω' => match parser.value() {
+            'c' | 'r' | 't' | 'd' | 'f' | 'R' | 'm' | 'H' | 'A' | 'T' | 'Σ' | 'Ω' | 'Φ' => match parser.value() {
                 Ok(value) => Some(value),
                 Err(_) => {
                     given.complaints.push(missing);
@@ -180,6 +182,7 @@ impl Given {
                         _ => return Err(format!("--dialect is secs or ms, not '{value}'")),
                     }
                 }
+                'Φ' => settings.fail_on.extend(threshold::parse(value)?),
                 'Ω' => {
                     settings.stall_timeout =
                         value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds)).ok_or_else(|| {

@@ -38,6 +38,8 @@ Options:
 Beyond siege:
       --dialect=secs|ms     times as siege 4.0 shows them, or as later ones do
       --stall-timeout=SECS  silence after which an answer has failed (300)
+      --fail-on=LIST        conditions that end siege with status 99, as
+                            'errors>0,non2xx>1%,p99>50ms,rate<100'
 
 ";
 

@@ -14,6 +14,7 @@ mod report;
 mod request;
 mod run;
 mod settings;
+mod threshold;
 mod urls;
 mod user;
 mod variables;
@@ -30,8 +31,10 @@ use jiff::Zoned;
 use manifold_sys::signal::{Signal, Signals};
 
 use crate::ab::called_by;
+use crate::latencies::Latencies;
 use crate::outcome::Clock;
 use crate::plan::raise_descriptor_limit;
+use crate::verdict::Breach;
 use args::Instead;
 use cookies::Jar;
 use report::{Figures, Tally};
@@ -42,6 +45,8 @@ use user::{Campaign, User};
 
 /// Users of one thread at least, so that a handful of users does not take all processors.
 const USERS_PER_THREAD: usize = 16;
+/// Exit status where a condition of `--fail-on` holds, as of `manifold load` and `ab`.
+const FAILED: u8 = 99;
 /// Descriptors needed besides the connections.
 const DESCRIPTORS_BESIDES: u64 = 128;
 
@@ -55,7 +60,11 @@ struct Stop {
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match prepare(args) {
         Ok(campaign) => match besiege(&campaign) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(breaches) if breaches.is_empty() => ExitCode::SUCCESS,
+            Ok(breaches) => {
+                breaches.iter().for_each(|breach| tell(&notice(Kind::Error, &format!("failed on {breach}"))));
+                ExitCode::from(FAILED)
+            }
             Err(error) => {
                 tell(&notice(Kind::Fatal, &error.to_string()));
                 ExitCode::FAILURE
@@ -163,8 +172,8 @@ fn parse(text: &str, settings: &Settings) -> Url {
     })
 }
 
-/// Makes the run and reports it.
-fn besiege(campaign: &Campaign) -> io::Result<()> {
+/// Makes the run and reports it. What comes back are the conditions of `--fail-on` that hold.
+fn besiege(campaign: &Campaign) -> io::Result<Vec<Breach>> {
     let settings = &campaign.settings;
     if !settings.get && !settings.quiet {
         let whose = if settings.debug { format!(": debugging enabled\n\n{}", help::WHOSE) } else { String::new() };
@@ -176,7 +185,7 @@ fn besiege(campaign: &Campaign) -> io::Result<()> {
         ));
     }
     let started = Instant::now();
-    let (users, ended) = run_threads(campaign, Clock::since(started))?;
+    let Run { users, ended, times } = run_threads(campaign, Clock::since(started))?;
     let elapsed = crate::outcome::nanoseconds(started.elapsed());
     if ended != Ended::Done && !settings.quiet {
         tell("\nLifting the server siege...");
@@ -186,11 +195,19 @@ fn besiege(campaign: &Campaign) -> io::Result<()> {
     let figures = Figures { tally, failed: campaign.failed.load(Ordering::Relaxed), elapsed };
     report(campaign, &figures)?;
     keep_cookies(&users);
-    Ok(())
+    Ok(threshold::breaches(&settings.fail_on, &figures, &times))
+}
+
+/// What a run, or a thread's part of it, leaves.
+struct Run {
+    users: Vec<User>,
+    ended: Ended,
+    /// How long answers took.
+    times: Latencies,
 }
 
 /// Shares the users out to threads and waits for them.
-fn run_threads(campaign: &Campaign, clock: Clock) -> io::Result<(Vec<User>, Ended)> {
+fn run_threads(campaign: &Campaign, clock: Clock) -> io::Result<Run> {
     let settings = &campaign.settings;
     let count = usize::try_from(settings.concurrent).unwrap_or(1);
     // Without the descriptors, connecting fails and says so.
@@ -215,12 +232,13 @@ fn run_threads(campaign: &Campaign, clock: Clock) -> io::Result<(Vec<User>, Ende
         .ok()
         .filter(|seconds| *seconds > 0)
         .map(|seconds| seconds.saturating_mul(1_000_000_000));
-    let work = |share: Vec<User>| -> io::Result<(Vec<User>, Ended)> {
+    let work = |share: Vec<User>| -> io::Result<Run> {
         let mut crew = Crew::new(campaign, &names, clock, share, interrupt.as_fd())?;
         let ended = crew.run(end)?;
-        Ok((crew.into_users().collect(), ended))
+        let (users, times) = crew.into_parts();
+        Ok(Run { users, ended, times })
     };
-    let results: Vec<io::Result<(Vec<User>, Ended)>> = std::thread::scope(|scope| {
+    let results: Vec<io::Result<Run>> = std::thread::scope(|scope| {
         let work = &work;
         let handles: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
         handles
@@ -228,14 +246,15 @@ fn run_threads(campaign: &Campaign, clock: Clock) -> io::Result<(Vec<User>, Ende
             .map(|handle| handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked"))))
             .collect()
     });
-    let (mut users, mut ended) = (Vec::with_capacity(count), Ended::Done);
+    let mut run = Run { users: Vec::with_capacity(count), ended: Ended::Done, times: Latencies::default() };
     for result in results {
-        let (share, how) = result?;
-        users.extend(share);
-        ended = if how == Ended::Done { ended } else { how };
+        let share = result?;
+        run.users.extend(share.users);
+        run.times.merge(&share.times);
+        run.ended = if share.ended == Ended::Done { run.ended } else { share.ended };
     }
-    users.sort_by_key(|user| user.id);
-    Ok((users, ended))
+    run.users.sort_by_key(|user| user.id);
+    Ok(run)
 }
 
 fn report(campaign: &Campaign, figures: &Figures) -> io::Result<()> {

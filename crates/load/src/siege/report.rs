@@ -15,6 +15,8 @@ pub struct Tally {
     pub good: u64,
     /// Answers with status 200.
     pub okay: u64,
+    /// Answers with a status below 200 or above 299.
+    pub non2xx: u64,
     /// Bytes of bodies.
     pub bytes: u64,
     /// Nanoseconds of all answers together.
@@ -38,6 +40,7 @@ impl Tally {
         self.hits += other.hits;
         self.good += other.good;
         self.okay += other.okay;
+        self.non2xx += other.non2xx;
         self.bytes += other.bytes;
         self.time += other.time;
         self.longest = self.longest.max(other.longest);
@@ -78,7 +81,8 @@ impl Figures {
         quotient(seconds(self.tally.time), self.tally.hits as f64)
     }
 
-    fn rate(&self) -> f64 {
+    /// Hits a second.
+    pub fn rate(&self) -> f64 {
         quotient(self.tally.hits as f64, self.elapsed())
     }
 

@@ -22,6 +22,7 @@ use super::names::{Names, Resolved};
 use super::settings::Settings;
 use super::urls::{Scheme, Url};
 use super::user::{Campaign, Fate, Next, Output, User, show_request};
+use crate::latencies::Latencies;
 use crate::outcome::{Clock, nanoseconds};
 use crate::plan::Address;
 use crate::poller::Poller;
@@ -187,9 +188,9 @@ impl<'c> Crew<'c> {
         }
     }
 
-    /// The users, when all is over.
-    pub fn into_users(self) -> impl Iterator<Item = User> {
-        self.seats.into_iter().map(|seat| seat.user)
+    /// The users, when all is over, and how long their answers took.
+    pub fn into_parts(self) -> (Vec<User>, Latencies) {
+        (self.seats.into_iter().map(|seat| seat.user).collect(), self.output.times)
     }
 
     fn leave(&mut self, ended: Ended) -> Ended {
@@ -386,6 +387,9 @@ impl<'c> Crew<'c> {
             return self.connect(index);
         }
         let sentence = match error {
+            Some(error @ Errno::ECONNRESET) => {
+                Some(format!("socket: read error {} sock.c:635: {}", error.desc(), error.desc()))
+            }
             Some(error) => Some(format!("{}: {}", task.url.absolute, error.desc())),
             None if !answer.begun => None,
             None => Some(format!("{}: the answer ended too early", task.url.absolute)),

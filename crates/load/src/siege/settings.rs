@@ -6,6 +6,7 @@
 use super::auth::Credentials;
 use super::variables::{Variables, expand};
 use crate::leading::{leading_decimal, leading_number};
+use crate::verdict::Threshold;
 
 /// siege's version whose behaviour this is.
 pub const VERSION: &str = "4.0.7";
@@ -98,6 +99,8 @@ pub struct Settings {
     /// Silence of a connection, seconds, after which an answer has failed.
     pub stall_timeout: u64,
     pub dialect: Dialect,
+    /// What the run must not do.
+    pub fail_on: Vec<Threshold>,
 }
 
 /// A resource file that cannot be used: a sentence.
@@ -158,6 +161,7 @@ impl Settings {
             expire_session: false,
             escape: true,
             stall_timeout: 300,
+            fail_on: Vec::new(),
             dialect: Dialect::Seconds,
         }
     }

@@ -17,6 +17,7 @@ use super::report::{Hit, Tally, line};
 use super::request::{Personal, render, target};
 use super::settings::{Kind, REPETITIONS_MAX, Repetitions, Settings, notice};
 use super::urls::{Scheme, Url};
+use crate::latencies::Latencies;
 
 /// A chain is no longer than this; siege follows a redirect to itself for ever.
 const CHAIN_MAX: u32 = 50;
@@ -62,13 +63,15 @@ pub enum Fate {
     Failed(Option<String>),
 }
 
-/// What there is to show.
+/// What there is to show, and what all answers took.
 #[derive(Debug, Default)]
 pub struct Output {
     /// For standard output.
     pub out: Vec<u8>,
     /// For standard error.
     pub err: String,
+    /// From a request's beginning to its answer's end.
+    pub times: Latencies,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,6 +270,8 @@ impl User {
         self.tally.took(took);
         self.tally.good += u64::from(status < 400 || matches!(status, 401 | 407));
         self.tally.okay += u64::from(status == 200);
+        self.tally.non2xx += u64::from(!(200..300).contains(&status));
+        output.times.record(took);
         self.show(url, (status, answer.version(), answer.bytes), took, campaign, now, output);
         self.chain.answers += 1;
         match self.follow(url, &answer, refresh, settings, output) {
