@@ -1,13 +1,15 @@
-//! Files that change between requests, in every model: answers are those of the file as it is, symbolic links are followed as
-//! `Options` says, and what lies compressed beside a file is sent to who accepts it.
+//! Files that change between requests, in every model: answers are those of the file as it is, be its path known or not, symbolic
+//! links are followed as `Options` says, and what lies compressed beside a file is sent to who accepts it.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::Duration;
 
 use e2e::client::Client;
 use e2e::server::{Mpm, Server};
+use e2e::until;
 
 const DIRECTIVES: &str =
     "Options -FollowSymLinks\nManifoldPrecompressed gzip\nFileETag Size\nKeepAliveTimeout 30\nMaxKeepAliveRequests 0";
@@ -47,22 +49,75 @@ fn check(mpm: Mpm) {
     server.stop().unwrap();
 }
 
+/// Files whose time stamps are this old can be told from what stands there later, so that their paths are known to the server.
+const SETTLED: Duration = Duration::from_millis(1100);
+
+/// What happens to pages that are known already, on the connection that has asked for them.
+fn check_known(mpm: Mpm) {
+    let mut server = Server::start(mpm, "KeepAliveTimeout 30\nMaxKeepAliveRequests 0").unwrap();
+    let path = |name: &str| server.dir.path("htdocs").join(name);
+    for name in ["unchanged", "replaced", "new", "forbidden", "moved/page", "closed/page", "first/page", "second/page"]
+    {
+        fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+        fs::write(path(name), name).unwrap();
+    }
+    symlink("first", path("current")).unwrap();
+    symlink("second", path("next")).unwrap();
+    let age = || fs::metadata(path("second/page")).ok()?.modified().ok()?.elapsed().ok();
+    until("the files to settle", || age().filter(|age| *age > SETTLED)).unwrap();
+
+    let mut client = Client::connect(server.port).unwrap();
+    let mut expect = |name: &str, status: u16, text: &str| {
+        let answer = client.get(name).unwrap();
+        assert_eq!(answer.status, status, "{name}, {}", mpm.name());
+        assert!(status != 200 || answer.body == text.as_bytes(), "{name}, {}", mpm.name());
+    };
+    for _ in 0..3 {
+        for name in ["unchanged", "replaced", "forbidden", "moved/page", "closed/page"] {
+            expect(&format!("/{name}"), 200, name);
+        }
+        expect("/current/page", 200, "first/page");
+    }
+    let forbid = |name: &str| fs::set_permissions(path(name), fs::Permissions::from_mode(0o000)).unwrap();
+    forbid("forbidden");
+    forbid("closed");
+    for (from, to) in [("new", "replaced"), ("moved", "elsewhere"), ("next", "current")] {
+        fs::rename(path(from), path(to)).unwrap();
+    }
+    for _ in 0..3 {
+        expect("/unchanged", 200, "unchanged");
+        expect("/replaced", 200, "new");
+        expect("/forbidden", 403, "");
+        expect("/moved/page", 404, "");
+        expect("/elsewhere/page", 200, "moved/page");
+        expect("/closed/page", 403, "");
+        expect("/current/page", 200, "second/page");
+    }
+    fs::set_permissions(path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
+    expect("/closed/page", 200, "closed/page");
+    server.stop().unwrap();
+}
+
 #[test]
 fn prefork_serves_files_as_they_are() {
     check(Mpm::Prefork);
+    check_known(Mpm::Prefork);
 }
 
 #[test]
 fn worker_serves_files_as_they_are() {
     check(Mpm::Worker);
+    check_known(Mpm::Worker);
 }
 
 #[test]
 fn event_serves_files_as_they_are() {
     check(Mpm::Event);
+    check_known(Mpm::Event);
 }
 
 #[test]
 fn percore_serves_files_as_they_are() {
     check(Mpm::Percore);
+    check_known(Mpm::Percore);
 }

@@ -14,6 +14,9 @@ use crate::transaction::{LogTransaction, Transaction};
 /// found first and typed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
+    /// The answer that the same path got before, where it rests on nothing else: all that follows is skipped
+    /// (`ap_hook_quick_handler`).
+    QuickHandler,
     /// From the URL path to a file name (`ap_hook_translate_name`).
     TranslateName,
     /// What stands under that name: file, directory, nothing (`ap_hook_map_to_storage`).
@@ -51,6 +54,8 @@ pub enum Concern {
     Directory,
     /// Those for which a handler was named ([`Request::handler`]).
     NamedHandler,
+    /// Those for a file by its plain path ([`Request::is_plain`]).
+    Plain,
 }
 
 impl Concern {
@@ -60,6 +65,7 @@ impl Concern {
             Concern::Every => true,
             Concern::Directory => matches!(request.found, Found::Directory),
             Concern::NamedHandler => request.handler.is_some(),
+            Concern::Plain => request.is_plain(),
         }
     }
 }
@@ -68,11 +74,38 @@ impl Concern {
 pub trait Hook: Send + Sync {
     /// Looks at the request and changes it.
     fn run(&self, request: &mut Request) -> Outcome;
+
+    /// Whether what the hook makes of a plain request of `path`, which is answered with a file, is the same for every client and
+    /// whatever the fields say. Then it is not asked again before the file or the configuration changes
+    /// ([`Phase::QuickHandler`]). Not unless a hook says so; one that reads `.htaccess` files, of which there is none yet, must not.
+    fn rests_on_path(&self, path: &[u8]) -> bool {
+        let _no_path_will_do = path;
+        false
+    }
+
+    /// A handler has answered a plain request, and all hooks that are asked about it rest on its path: what a quick handler
+    /// answers the next one with. Quick handlers alone are told.
+    fn remember(&self, request: &Request) {
+        let _hooks_of_other_phases_are_not_told = request;
+    }
 }
 
 impl<F: Fn(&mut Request) -> Outcome + Send + Sync> Hook for F {
     fn run(&self, request: &mut Request) -> Outcome {
         self(request)
+    }
+}
+
+/// A hook that [rests on the path](Hook::rests_on_path), whichever that is.
+pub struct OfPath<F>(pub F);
+
+impl<F: Fn(&mut Request) -> Outcome + Send + Sync> Hook for OfPath<F> {
+    fn run(&self, request: &mut Request) -> Outcome {
+        (self.0)(request)
+    }
+
+    fn rests_on_path(&self, _: &[u8]) -> bool {
+        true
     }
 }
 
@@ -86,7 +119,9 @@ struct Asked {
 /// All hooks of a site.
 #[derive(Default)]
 pub struct Phases {
-    /// In the order of their phases, and in each in the order in which they were added.
+    /// Those of [`Phase::QuickHandler`], apart, because most requests get no further.
+    quick: Vec<Asked>,
+    /// The others, in the order of their phases, and in each in the order in which they were added.
     hooks: Vec<Asked>,
     logs: Vec<Box<dyn LogTransaction>>,
     needs_head: bool,
@@ -105,8 +140,9 @@ impl Phases {
 
     /// Appends a hook that is asked about some requests only.
     pub fn add_for(&mut self, concern: Concern, phase: Phase, hook: impl Hook + 'static) {
-        let place = self.hooks.partition_point(|other| other.phase <= phase);
-        self.hooks.insert(place, Asked { phase, concern, hook: Box::new(hook) });
+        let hooks = if phase == Phase::QuickHandler { &mut self.quick } else { &mut self.hooks };
+        let place = hooks.partition_point(|other| other.phase <= phase);
+        hooks.insert(place, Asked { phase, concern, hook: Box::new(hook) });
     }
 
     /// Appends a log.
@@ -120,8 +156,14 @@ impl Phases {
     ///
     /// # Errors
     /// The phase in which a hook said [`Outcome::Later`]; [`go_on`](Self::go_on) from there.
+    #[inline]
     pub fn answer(&self, request: &mut Request) -> Result<Status, Phase> {
-        Self::run(&self.hooks, request)
+        for Asked { concern, hook, .. } in &self.quick {
+            if concern.is_with(request) && hook.run(request) == Outcome::Done {
+                return Ok(request.response.status);
+            }
+        }
+        self.run(&self.hooks, request)
     }
 
     /// The same from a phase on.
@@ -130,7 +172,7 @@ impl Phases {
     /// As [`answer`](Self::answer).
     pub fn go_on(&self, from: Phase, request: &mut Request) -> Result<Status, Phase> {
         let first = self.hooks.partition_point(|asked| asked.phase < from);
-        Self::run(&self.hooks[first..], request)
+        self.run(&self.hooks[first..], request)
     }
 
     /// Whether a log looks at the heads of answers.
@@ -163,8 +205,7 @@ impl Phases {
         }
     }
 
-    #[inline]
-    fn run(hooks: &[Asked], request: &mut Request) -> Result<Status, Phase> {
+    fn run(&self, hooks: &[Asked], request: &mut Request) -> Result<Status, Phase> {
         // The phase that a hook has ended: its other hooks are not asked.
         let mut ended = None;
         for Asked { phase, concern, hook } in hooks {
@@ -173,12 +214,23 @@ impl Phases {
             }
             match hook.run(request) {
                 Outcome::Declined => {}
-                Outcome::Done if *phase == Phase::Handler => return Ok(request.response.status),
+                Outcome::Done if *phase == Phase::Handler => {
+                    self.remember(request);
+                    return Ok(request.response.status);
+                }
                 Outcome::Done => ended = Some(*phase),
                 Outcome::Respond(status) => return Ok(status),
                 Outcome::Later => return Err(*phase),
             }
         }
         Ok(Status::NOT_FOUND)
+    }
+
+    /// Has the quick handlers keep an answer in mind that every plain request of the path would get.
+    fn remember(&self, request: &Request) {
+        let mut asked = self.hooks.iter().filter(|asked| asked.concern.is_with(request));
+        if request.is_plain() && asked.all(|asked| asked.hook.rests_on_path(&request.path)) {
+            self.quick.iter().for_each(|asked| asked.hook.remember(request));
+        }
     }
 }

@@ -130,6 +130,14 @@ impl Request {
         }
     }
 
+    /// Whether it is a GET or HEAD of a file's path that stands for itself: nothing in it to be decoded, no query, and no directory
+    /// whose index would have to be chosen.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        let gets = matches!(self.head.method(), Method::Get | Method::Head);
+        gets && self.head.target_is_plain() && !self.path.ends_with(b"/")
+    }
+
     /// The method as sent, or what stands in its place.
     pub fn method_token(&self) -> &[u8] {
         match self.refused {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::phases::{Hook, Outcome, Phase, Phases};
 use manifold_engine::request::Request;
 use manifold_http::Status;
 
@@ -34,10 +34,20 @@ impl Provider {
 /// Adds the module's hook, where a section says who may have what.
 pub fn register(phases: &mut Phases, locations: &Arc<Locations>) {
     if locations.0.iter().any(|location| !location.require.is_empty()) {
-        let locations = Arc::clone(locations);
-        phases.add(Phase::AccessChecker, move |request: &mut Request| {
-            if grants(&locations, &request.path, request) { Outcome::Done } else { Outcome::Respond(Status::FORBIDDEN) }
-        });
+        phases.add(Phase::AccessChecker, Access(Arc::clone(locations)));
+    }
+}
+
+struct Access(Arc<Locations>);
+
+impl Hook for Access {
+    fn run(&self, request: &mut Request) -> Outcome {
+        if grants(&self.0, &request.path, request) { Outcome::Done } else { Outcome::Respond(Status::FORBIDDEN) }
+    }
+
+    /// Where everybody is treated alike.
+    fn rests_on_path(&self, path: &[u8]) -> bool {
+        self.0.require(path).iter().all(|provider| matches!(provider, Provider::All(_)))
     }
 }
 

@@ -1,10 +1,11 @@
-//! `core`: from the URL path to a file under `DocumentRoot`, and the default handler that sends it.
+//! `core`: from the URL path to a file under `DocumentRoot`, and the default handler that sends it; and the memory of paths that
+//! need not be gone through again for that.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use manifold_engine::phases::{Outcome, Phase, Phases};
+use manifold_engine::phases::{Concern, Hook, OfPath, Outcome, Phase, Phases};
 use manifold_engine::request::{Body, Found, Request};
 use manifold_engine::transport::Job;
 use manifold_http::{ContentCoding, Method, Status};
@@ -19,25 +20,52 @@ pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCac
     if root.ends_with(b"/") {
         root.pop();
     }
-    phases.add(Phase::TranslateName, move |request: &mut Request| translate_name(&root, request));
+    phases.add_for(Concern::Plain, Phase::QuickHandler, KnownPaths(Arc::clone(files)));
+    phases.add(Phase::TranslateName, OfPath(move |request: &mut Request| translate_name(&root, request)));
     let files = Arc::clone(files);
-    phases.add(Phase::MapToStorage, move |request: &mut Request| map_to_storage(&files, request));
+    phases.add(Phase::MapToStorage, OfPath(move |request: &mut Request| map_to_storage(&files, request)));
 }
 
 /// Adds `SetHandler`, where a section has one. It comes before `mod_dir`, which leaves alone what has a handler.
 pub fn register_set_handler(phases: &mut Phases, locations: &Arc<Locations>) {
     if locations.0.iter().any(|location| location.handler.is_some()) {
         let locations = Arc::clone(locations);
-        phases.add(Phase::Fixups, move |request: &mut Request| {
+        let set_handler = move |request: &mut Request| {
             request.handler = locations.handler(&request.path).cloned();
             Outcome::Declined
-        });
+        };
+        phases.add(Phase::Fixups, OfPath(set_handler));
     }
 }
 
 /// Adds the handler that is asked after all others.
 pub fn register_default_handler(phases: &mut Phases) {
-    phases.add(Phase::Handler, default_handler);
+    phases.add(Phase::Handler, OfPath(default_handler));
+}
+
+/// Paths that were answered with a file as it is. What stands there now is looked up for each request all the same; where it is
+/// not the file that was remembered, as it was, the phases find out what has become of it.
+struct KnownPaths(Arc<FileCache>);
+
+impl Hook for KnownPaths {
+    fn run(&self, request: &mut Request) -> Outcome {
+        let wait = wait(request);
+        match self.0.recall(&request.path, request.turn, wait, &mut request.filename) {
+            Some(resource) => {
+                request.response.body = Body::Resource(resource);
+                Outcome::Done
+            }
+            None => Outcome::Declined,
+        }
+    }
+
+    fn remember(&self, request: &Request) {
+        let response = &request.response;
+        let is_file_alone = matches!(response.body, Body::Resource(_)) && response.status == Status::OK;
+        if is_file_alone && response.fields.is_empty() && request.content_type.is_none() {
+            self.0.remember(&request.path, &request.filename);
+        }
+    }
 }
 
 /// `DocumentRoot`, without a slash at its end, and the path, which is normalised and cannot leave it.

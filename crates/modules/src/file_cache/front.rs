@@ -1,4 +1,5 @@
-//! What one thread remembers of the files it served lately, so that serving one again takes no lock.
+//! What one thread remembers of the files it served lately, by their names and by the paths of URLs that led to them, so that
+//! serving one again takes no lock.
 //!
 //! Threads need not see each other's news at once: whatever a thread remembers, it compares with the file system before it
 //! serves it. It keeps no file alive: what the process throws out is gone, and a thread holds no more than a name and a stamp.
@@ -23,6 +24,9 @@ const WAYS: usize = 4;
 /// Sets of places of a thread that has served something, and of one that serves many files. Both are powers of two.
 const SETS_MIN: usize = 8;
 const SETS_MAX: usize = 1024;
+
+/// Longer paths of URLs are not remembered.
+const PATH_MAX: usize = 256;
 
 /// What a file is looked up by: a name, and the content coding that is wanted of it.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +65,12 @@ pub(super) struct Front {
 }
 
 /// A place, and when what is in it was last compared with the file system.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slot {
+    /// Of the URL's path or of the file's name.
     hash: u64,
+    /// The path of the URL that the file is the answer to; without one it is the file of its name.
+    url_path: Option<Box<[u8]>>,
     /// The turn's number; 0 where nothing is here.
     pub turn: u64,
     pub at: Option<Instant>,
@@ -142,17 +149,43 @@ impl Front {
     #[inline]
     pub(super) fn find(&mut self, hash: u64, name: Name<'_>) -> Option<&mut Slot> {
         let index = hash as usize & self.sets.len().wrapping_sub(1);
-        let is_it = |slot: &&mut Slot| slot.hash == hash && slot.known.as_ref().is_some_and(|known| known.is(name));
+        let is_it = |slot: &&mut Slot| {
+            slot.hash == hash && slot.url_path.is_none() && slot.known.as_ref().is_some_and(|known| known.is(name))
+        };
+        self.sets.get_mut(index)?.iter_mut().find(is_it)
+    }
+
+    /// The slot of the file that is the answer to the path of a URL.
+    #[inline]
+    pub(super) fn find_path(&mut self, path: &[u8]) -> Option<&mut Slot> {
+        let hash = name_hash::hash(path);
+        let index = hash as usize & self.sets.len().wrapping_sub(1);
+        let is_it = |slot: &&mut Slot| slot.hash == hash && slot.url_path.as_deref() == Some(path);
         self.sets.get_mut(index)?.iter_mut().find(is_it)
     }
 
     /// Remembers what was found in this turn.
     pub(super) fn remember(&mut self, known: Arc<Known>, turn: Turn) {
+        let hash = known.hash;
+        self.enter(Slot { hash, url_path: None, turn: turn.number, at: Some(turn.now), known: Some(known) });
+    }
+
+    /// Remembers that the file of this name, if its stamp can tell that it is still the same, is the answer to the path of a URL.
+    pub(super) fn remember_path(&mut self, path: &[u8], name: Name<'_>) {
+        if path.len() > PATH_MAX {
+            return;
+        }
+        let found = self.find(name.hash(), name).filter(|slot| slot.known.as_ref().is_some_and(|known| known.settled));
+        if let Some(found) = found {
+            let slot = Slot { hash: name_hash::hash(path), url_path: Some(path.into()), ..found.clone() };
+            self.enter(slot);
+        }
+    }
+
+    fn enter(&mut self, slot: Slot) {
         if self.given_up > self.sets.len() * WAYS && self.sets.len() < SETS_MAX || self.sets.is_empty() {
             self.grow();
         }
-        let hash = known.hash;
-        let slot = Slot { hash, turn: turn.number, at: Some(turn.now), known: Some(known) };
         self.given_up += usize::from(self.put(slot));
     }
 
@@ -160,7 +193,9 @@ impl Front {
     fn put(&mut self, slot: Slot) -> bool {
         let index = slot.hash as usize & (self.sets.len() - 1);
         let set = &mut self.sets[index];
-        let same = set.iter().position(|other| other.hash == slot.hash && other.known.is_some());
+        let is_same =
+            |other: &Slot| other.hash == slot.hash && other.url_path == slot.url_path && other.known.is_some();
+        let same = set.iter().position(is_same);
         let oldest = (0..WAYS).min_by_key(|&way| set[way].turn).unwrap_or(0);
         let place = &mut set[same.unwrap_or(oldest)];
         let gives_up = same.is_none() && place.known.is_some();

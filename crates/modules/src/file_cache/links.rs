@@ -65,6 +65,7 @@ impl Door {
     /// # Errors
     /// `WouldBlock` where a disk would have to be waited for; `ELOOP` for a link that is not to be followed; otherwise the
     /// call's error.
+    #[inline]
     pub(super) fn status(&self, path: &CStr, wait: Wait) -> io::Result<FileStatus> {
         if self.links == Links::Follow && wait == Wait::Allowed {
             return file::status(path);

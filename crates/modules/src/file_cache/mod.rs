@@ -143,6 +143,25 @@ impl FileCache {
         self.find(Name { path: name, coding }, turn, wait)
     }
 
+    /// The file that `path` was answered with before ([`remember`](Self::remember)), if it is what a look-up would find now; its
+    /// name goes into `filename`. `None`: what stands there has to be looked up by its name.
+    #[inline]
+    pub fn recall(&self, path: &[u8], turn: Turn, wait: Wait, filename: &mut Vec<u8>) -> Option<Arc<Resource>> {
+        front::with(self.id, |front| {
+            let slot = front.find_path(path)?;
+            // Whoever looks it up by its name meets the same error.
+            let Ok(Some(Found::File(resource))) = self.check(slot, turn, wait) else { return None };
+            filename.clear();
+            filename.extend_from_slice(slot.known.as_ref()?.path.as_bytes());
+            Some(resource)
+        })
+    }
+
+    /// Keeps in mind that a request of `path` was answered with the file of this name, which this thread has just looked up.
+    pub fn remember(&self, path: &[u8], filename: &[u8]) {
+        front::with(self.id, |front| front.remember_path(path, Name { path: filename, coding: None }));
+    }
+
     /// Fetches what a look-up with [`Wait::Never`] lacked: from here on the cache has it, or the kernel.
     pub fn fetch(&self, name: &[u8], coding: Option<ContentCoding>, turn: Turn) {
         let name = Name { path: name, coding };
