@@ -14,7 +14,24 @@ pub fn allowed(site: &Site) -> &'static [u8] {
 ///
 /// # Errors
 /// The status to answer with, which may be 200: `OPTIONS *` asks about the server as a whole.
+#[inline]
 pub fn check(request: &mut Request, site: &Site) -> Result<(), Status> {
+    // As it nearly always is.
+    if request.head.method() == Method::Get && request.head.target_is_plain() {
+        take_plain(request);
+        return Ok(());
+    }
+    check_any(request, site)
+}
+
+/// Takes a target that is a path as it stands.
+#[inline]
+fn take_plain(request: &mut Request) {
+    request.path.clear();
+    request.path.extend_from_slice(request.head.target(&request.bytes));
+}
+
+fn check_any(request: &mut Request, site: &Site) -> Result<(), Status> {
     let method = request.head.method();
     match method {
         Method::Get | Method::Head => {}
@@ -22,13 +39,11 @@ pub fn check(request: &mut Request, site: &Site) -> Result<(), Status> {
         Method::Other => return Err(Status::NOT_IMPLEMENTED),
         _ => {}
     }
-    let target = request.head.target(&request.bytes);
     if request.head.target_is_plain() {
-        request.path.clear();
-        request.path.extend_from_slice(target);
+        take_plain(request);
         return if method == Method::Trace { check_trace(request, site) } else { Ok(()) };
     }
-    match decode_target(target, &site.paths, &mut request.path) {
+    match decode_target(request.head.target(&request.bytes), &site.paths, &mut request.path) {
         Ok(Target::Origin { query, authority }) => {
             request.query = query;
             // Only of our own scheme: https is not spoken here, so who sends it means a gateway by it.

@@ -221,6 +221,7 @@ impl OutQueue {
     }
 
     /// Drops everything that was not sent, for a connection that is given up.
+    #[inline]
     pub fn clear(&mut self) {
         if !self.is_empty() {
             self.memory.head.clear();

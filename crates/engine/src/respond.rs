@@ -56,6 +56,7 @@ impl Sent {
 const COPY_MAX: usize = 2048;
 
 /// Queues the answer of `request`.
+#[inline]
 pub fn enqueue(out: &mut OutQueue, request: &mut Request, connection: &Connection, site: &Site) -> Sent {
     let body = length(request, site);
     // A request without a version has no head, and neither has its answer.

@@ -290,6 +290,7 @@ async fn read_body(
 
 /// Runs the phases, unless the answer's status is known already; afterwards `request.response` is the answer, whatever its
 /// status. Otherwise gives the phase that needs what only a disk can tell.
+#[inline]
 fn answer(site: &Site, checked: Result<(), Status>, request: &mut Request) -> Result<(), Phase> {
     let status = match checked {
         Ok(()) if request.method() == Method::Trace => {
@@ -322,6 +323,7 @@ async fn go_on(site: &Site, host: &dyn Host, phase: Phase, request: &mut Request
 }
 
 /// Makes an answer of a status without one, and of a whole file what the client asked for of it.
+#[inline]
 fn complete(site: &Site, request: &mut Request, status: Status) {
     if status != request.response.status || matches!(request.response.body, Body::Empty) {
         respond::fill_in(request, status, site);

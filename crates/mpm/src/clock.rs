@@ -18,6 +18,7 @@ thread_local! {
 }
 
 /// Begins the thread's next turn: call it when input was collected, or after a wait.
+#[inline]
 pub fn tick() -> Turn {
     static THREADS: AtomicU64 = AtomicU64::new(0);
     let number = match TURN.get() {
@@ -30,6 +31,7 @@ pub fn tick() -> Turn {
 }
 
 /// The thread's current turn; the first one begins now.
+#[inline]
 pub fn turn() -> Turn {
     TURN.get().unwrap_or_else(tick)
 }

@@ -56,6 +56,7 @@ impl FileStatus {
 ///
 /// # Errors
 /// The call's error.
+#[inline]
 pub fn status(path: &CStr) -> io::Result<FileStatus> {
     statx(libc::AT_FDCWD, path, 0)
 }
@@ -81,6 +82,7 @@ pub fn read_cached(file: &impl AsFd, buffer: &mut [u8], offset: u64) -> io::Resu
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
+#[inline]
 fn statx(directory: RawFd, path: &CStr, flags: libc::c_int) -> io::Result<FileStatus> {
     let mut status = MaybeUninit::<libc::statx>::uninit();
     // SAFETY: `path` ends with a NUL and outlives the call; `status` is writable and as large as the kernel expects.

@@ -342,17 +342,20 @@ impl Ring {
     ///
     /// # Errors
     /// The bytes; [`send`](Self::send) takes them.
+    #[inline]
     pub fn send_at_once(&mut self, handle: Handle, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
-        if !self.backlog.is_empty() || self.uring.submission().is_full() {
-            return Err(bytes);
-        }
         self.settle(handle);
         let entity = &mut self.entities[handle.index()];
         entity.begin_send(bytes);
-        entity.at_once = self.submissions + 1;
         // Not to wait: where less than all goes out that is a failure then, and only successes go unreported.
         let send = entity.send_entry(libc::MSG_DONTWAIT).flags(Flags::SKIP_SUCCESS);
-        self.push(send, handle, Kind::Send);
+        let is_queued = self.backlog.is_empty() && self.try_push(&send.user_data(user_data(handle, Kind::Send)));
+        let entity = &mut self.entities[handle.index()];
+        if !is_queued {
+            entity.end(Kind::Send);
+            return Err(std::mem::take(&mut entity.outgoing));
+        }
+        entity.at_once = self.submissions + 1;
         self.at_once.push(handle);
         Ok(())
     }
@@ -671,6 +674,7 @@ impl Ring {
         }
     }
 
+    #[inline]
     fn try_push(&mut self, entry: &Entry) -> bool {
         // SAFETY: the entry was built in this file and is one of: accept, poll, cancel and close, which name no memory; a
         // receive into the registered buffers, which outlive the ring's last operation (`Drop`); a send, whose bytes lie in
