@@ -1,4 +1,4 @@
-//! HTTP/1.x as pure functions: bytes in, values out. No clock, no I/O, no allocation where a request is parsed.
+//! HTTP/1.x, and in [`h2`] HTTP/2, as pure functions: bytes in, values out. No clock, no I/O, no allocation where a request is parsed.
 //!
 //! The server side is strict, as Apache httpd is with its default `HttpProtocolOptions Strict`, or as lenient as with
 //! `Unsafe`: [`Head`] finds and
@@ -19,6 +19,7 @@ mod conditional;
 mod date;
 mod digest;
 mod entity_tag;
+pub mod h2;
 mod head;
 mod head_error;
 mod limits;
