@@ -28,6 +28,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "lighttpd", why: "a peer in the lab" },
     Package { name: "munin-plugins-core", why: "its apache plugins read the status page" },
     Package { name: "nghttp2-client", why: "h2load" },
+    Package { name: "nghttp2-server", why: "nghttpd, a server of HTTP/2" },
     Package { name: "nginx-light", why: "a peer in the lab, and ab's parity test" },
     Package { name: "procps", why: "ps, for looking at process trees" },
     Package { name: "prometheus-apache-exporter", why: "reads the status page" },

@@ -11,6 +11,7 @@ pub mod alarm;
 pub mod connection;
 pub mod content;
 mod grid;
+pub mod h2;
 pub mod handshakes;
 pub mod latencies;
 pub mod leading;

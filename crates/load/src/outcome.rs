@@ -16,6 +16,9 @@ pub trait Observer {
     /// Whether [`Exchange::wrote`] is wanted; it costs a look at the clock a request.
     const TIMES_WRITING: bool;
 
+    /// Whether [`head`](Observer::head) is to be told of HTTP/2's heads, which have to be written for it.
+    const READS_HEADS: bool = false;
+
     /// A response head came; `received` begins with it and holds what came with it.
     fn head(&mut self, _received: &[u8], _head: &ResponseHead) {}
 
@@ -62,6 +65,12 @@ pub enum Failure {
     ClosedReused,
     /// What came is no HTTP answer.
     Malformed,
+    /// HTTP/2 was to be spoken, and the server does not.
+    NotHttp2,
+    /// The server has reset the request's stream.
+    StreamReset,
+    /// The server has refused the request again and again, without looking at it.
+    Refused,
 }
 
 /// What becomes of a failed request.

@@ -29,6 +29,8 @@ pub struct Plan {
     pub socket_buffer: Option<usize>,
     /// Connections of this plan at most, over all threads.
     pub connections: usize,
+    /// What is spoken on them.
+    pub protocol: Protocol,
     /// In a closed loop connections begin evenly spread over this time.
     pub ramp_up: Duration,
     /// Whether the next request follows on the same connection where the answer allows it.
@@ -75,6 +77,7 @@ impl Plan {
             local: Vec::new(),
             socket_buffer: None,
             connections: 1,
+            protocol: Protocol::Http1,
             ramp_up: Duration::ZERO,
             keep_alive: false,
             end: AnswerEnd::Framing,
@@ -87,6 +90,36 @@ impl Plan {
             seed: 0,
             poller: PollerKind::Epoll,
             awake: false,
+        }
+    }
+}
+
+/// What is spoken on connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0 or HTTP/1.1, whatever the requests say.
+    Http1,
+    /// HTTP/2, from the first byte on.
+    Http2 {
+        /// Requests at once on each connection, at least 1.
+        streams: usize,
+    },
+}
+
+impl Protocol {
+    /// The word for it in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Http1 => "http/1",
+            Protocol::Http2 { .. } => "http/2",
+        }
+    }
+
+    /// Requests at once on each connection.
+    pub fn streams(self) -> usize {
+        match self {
+            Protocol::Http1 => 1,
+            Protocol::Http2 { streams } => streams,
         }
     }
 }
@@ -112,7 +145,7 @@ pub enum Address {
 /// One request, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Head and body.
+    /// Head and body; for HTTP/2 as [`h2::request`](crate::h2::request) renders them.
     pub bytes: Vec<u8>,
     /// It is a HEAD: its answer has no body whatever the head says.
     pub head_request: bool,

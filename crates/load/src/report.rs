@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::latencies::Latencies;
+use crate::plan::Protocol;
 
 mod distribution;
 mod flags;
@@ -137,6 +138,12 @@ pub struct Config {
     pub connections: u32,
     /// Generator threads; each holds its share of the connections.
     pub threads: u32,
+    /// `http/1` or `http/2`.
+    #[serde(default = "http1")]
+    pub protocol: String,
+    /// Requests at once on each connection; 1 with HTTP/1.
+    #[serde(default = "one")]
+    pub streams: u32,
     /// Whether connections are kept for the next request.
     pub keep_alive: bool,
     /// What begins requests.
@@ -159,6 +166,14 @@ pub struct Config {
     pub expect_status: Option<u16>,
     /// The body length every answer to the first request must have; `None`: that of the first answer of each thread, or any.
     pub expect_length: Option<u64>,
+}
+
+fn http1() -> String {
+    Protocol::Http1.name().to_owned()
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One kind of request.

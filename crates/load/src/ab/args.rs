@@ -282,6 +282,10 @@ impl Draft {
         if beyond.json && (options.verbosity >= 2 || !beyond.percentiles.is_empty()) {
             return Err(wrong("--json prints nothing but JSON; leave out -v and --percentiles"));
         }
+        if beyond.http2.is_some() && (beyond.http11 || options.proxy.is_some()) {
+            return Err(wrong("--http2 and --streams go neither with --http1.1 nor with a proxy (-X)"));
+        }
+        options.keep_alive |= beyond.http2.is_some();
         options.request.finish_method();
         options.request.http11 = options.beyond.http11;
         options.requests = self.requests;

@@ -8,6 +8,8 @@ use crate::verdict::{self, Threshold};
 
 /// Threads at most.
 const THREADS_MAX: u32 = 1024;
+/// Streams of a connection at most.
+const STREAMS_MAX: u32 = 100_000;
 /// Runs at most.
 const REPEAT_MAX: u32 = 10_000;
 
@@ -20,6 +22,8 @@ pub struct Beyond {
     pub rate: Option<f64>,
     /// `--http1.1`.
     pub http11: bool,
+    /// `--http2`, with the requests at once on each connection (`--streams`).
+    pub http2: Option<usize>,
     /// `--warmup`.
     pub warmup: Duration,
     /// `--repeat`: how many runs, if more than one.
@@ -51,7 +55,8 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "End with exit status 99 where one of these holds,\n                    e.g. 'p99>50ms,non2xx>0'",
     ),
     ("--http1.1", "Send HTTP/1.1"),
-    ("--http2", "Not in this version"),
+    ("--http2", "Speak HTTP/2 from the first byte; connections are kept"),
+    ("--streams N", "With --http2: requests at once on each connection (1)"),
 ];
 
 impl Beyond {
@@ -103,7 +108,14 @@ impl Beyond {
             "hdr" => self.hdr = Some(needed()?.into()),
             "fail-on" => self.fail_on.extend(verdict::parse(&needed()?)?),
             "http1.1" => self.http11 = true,
-            "http2" => return Err("--http2 is not in this version".to_owned()),
+            "http2" => self.http2 = self.http2.or(Some(1)),
+            "streams" => {
+                let given = needed()?;
+                let streams = number(&given, STREAMS_MAX);
+                let streams =
+                    streams.ok_or_else(|| format!("--streams {given}: a number from 1 to {STREAMS_MAX} is needed"))?;
+                self.http2 = Some(streams as usize);
+            }
             _ => return Err(format!("there is no option --{name}")),
         }
         Ok(())
@@ -145,6 +157,8 @@ mod tests {
         check("hdr", "x", Beyond { hdr: Some("x".into()), ..none() });
         assert_eq!(take("fail-on", Some("p99>50ms,non2xx>0")).unwrap().fail_on.len(), 2);
         check("http1.1", "", Beyond { http11: true, ..none() });
+        check("http2", "", Beyond { http2: Some(1), ..none() });
+        check("streams", "7", Beyond { http2: Some(7), ..none() });
     }
 
     #[test]
@@ -156,7 +170,7 @@ mod tests {
             ("rate", Some("0")),
             ("warmup", Some("5d")),
             ("percentiles", Some("50,101")),
-            ("http2", None),
+            ("streams", Some("0")),
             ("such", None),
         ] {
             let sentence = take(name, value).unwrap_err();

@@ -245,6 +245,7 @@ impl<'c> Collector<'c> {
 
 impl Observer for Collector<'_> {
     const TIMES_WRITING: bool = true;
+    const READS_HEADS: bool = true;
 
     fn head(&mut self, received: &[u8], head: &ResponseHead) {
         // The answer that counts is still to come.
@@ -347,7 +348,9 @@ impl Collector<'_> {
                 self.common.expect(exchange.body);
                 self.failed_once(exchange, |counts| &mut counts.length)
             }
-            Failure::Malformed | Failure::Timeout => self.failed_once(exchange, |counts| &mut counts.exceptions),
+            Failure::Malformed | Failure::Timeout | Failure::NotHttp2 | Failure::StreamReset | Failure::Refused => {
+                self.failed_once(exchange, |counts| &mut counts.exceptions)
+            }
         }
     }
 }

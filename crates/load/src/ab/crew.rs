@@ -13,10 +13,11 @@ use super::collect::{Collector, Counts, Rules, Times};
 use super::common::{Common, Fatal};
 use super::request::Method;
 use super::spool::{self, FeederMaker, Kept};
+use crate::h2::request::translate;
 use crate::native::assemble::{self, ThreadResult};
 use crate::native::record::ThreadUse;
 use crate::outcome::{Clock, Ended, Outcome};
-use crate::plan::{AnswerEnd, Plan, Stop, Tickets, Timeout, raise_descriptor_limit};
+use crate::plan::{AnswerEnd, Plan, Protocol, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::{Config, PaceConfig, Report, RequestConfig, StageConfig};
 use crate::run::{Share, drive_share};
 use crate::schedule::{Arrivals, Pace, Stage};
@@ -240,6 +241,8 @@ fn config(options: &Options, plan: &Plan, address: SocketAddr, threads: u32) -> 
         }],
         connections: u32::try_from(options.concurrency).unwrap_or(u32::MAX),
         threads,
+        protocol: plan.protocol.name().to_owned(),
+        streams: u32::try_from(plan.protocol.streams()).unwrap_or(u32::MAX),
         keep_alive: options.keep_alive,
         pace: match options.beyond.rate {
             Some(rate) => PaceConfig::Open { arrivals: "constant".to_owned(), stages: vec![stage(rate)] },
@@ -279,6 +282,10 @@ fn plan(options: &Options, head: &str, to: &[SocketAddr], from: Option<IpAddr>) 
         plan.timeout = Timeout::Exchange(options.timeout);
         plan.probe_first = false;
         plan.drain = DRAIN;
+    }
+    if let Some(streams) = options.beyond.http2 {
+        plan.protocol = Protocol::Http2 { streams };
+        plan.requests[0].bytes = translate(&plan.requests[0].bytes, "http");
     }
     plan.requests[0].head_request =
         matches!(&options.request.method, Method::Head) || options.request.method_name() == "HEAD";

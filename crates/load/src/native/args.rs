@@ -11,7 +11,7 @@ use super::replay::{Log, Replay};
 use super::settings::{Settings, is_flag};
 use super::spec::{RequestSpec, Route};
 use super::{plan_file, security};
-use crate::plan::PollerKind;
+use crate::plan::{PollerKind, Protocol};
 use crate::schedule::Pace;
 use crate::tls;
 use crate::verdict::Threshold;
@@ -53,6 +53,8 @@ those before (open loop: --rate or --stage), and reports what came back.
       --replay-referer, --replay-user-agent   send the fields of the combined format
       --warmup SECONDS    load before the measured window opens (default 0; 1 in a search)
   -k, --keep-alive        keep connections for the next request
+      --http2             speak HTTP/2 (without TLS: from the first byte); connections are kept
+      --streams N         with --http2: requests at once on each connection (default 1)
       --threads N         generator threads (default 1)
       --pin CPU[,CPU]     bind the threads to these CPUs, one each, in turn
   -H, --header 'N: V'     add a field to the request (repeatable)
@@ -111,6 +113,8 @@ pub struct Options {
     pub seed: u64,
     /// Load before the window.
     pub warmup: Duration,
+    /// What is spoken.
+    pub protocol: Protocol,
     /// Keep connections.
     pub keep_alive: bool,
     /// Threads, 1..=connections.
@@ -267,6 +271,9 @@ mod tests {
             ("http://h/ -n 10 --fail-on p99", "there is no < or >"),
             ("http://h/ -n 10 --resolve h:80", "HOST:PORT:ADDRESS"),
             ("http://h/ -n 10 --source here", "an IP address"),
+            ("http://h/ -n 10 --streams 5", "--streams needs --http2"),
+            ("http://h/ -n 10 --http2 --streams 0", "--streams 0: a whole number"),
+            ("http://h/ -n 10 -c5 --http2 --streams 5", "fewer requests than connections"),
             ("http://h/ -n 10 --poller select", "`ring` or `epoll`"),
             ("http://h/ -n 10 -4 -6", "one of --ipv4 and --ipv6"),
             ("http://h/ -t 1 --rate 0", "--rate 0"),

@@ -113,6 +113,8 @@ fn config(options: &Options, plan: &Plan) -> Config {
         requests_sent: options.requests.iter().map(request).collect(),
         connections: options.connections,
         threads: options.threads,
+        protocol: options.protocol.name().to_owned(),
+        streams: u32::try_from(options.protocol.streams()).unwrap_or(u32::MAX),
         keep_alive: options.keep_alive,
         pace: pace(options),
         seed: options.seed,

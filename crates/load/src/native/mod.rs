@@ -28,8 +28,9 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
+use crate::h2::request::translate;
 use crate::outcome::{Clock, Outcome};
-use crate::plan::{Order, Plan, Request, Stop, Tickets, Timeout, raise_descriptor_limit};
+use crate::plan::{Order, Plan, Protocol, Request, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
 use crate::responder;
 use crate::run::{Share, drive_share};
@@ -191,9 +192,12 @@ fn bind_to_cpu(pin: &[usize], number: u32) -> io::Result<()> {
 /// What is resolved before the first connection: addresses, requests as bytes.
 fn plan(options: &Options) -> io::Result<Plan> {
     let specs = options.specs();
-    let (endpoints, places) = resolve::endpoints(specs, &options.route, &options.tls)?;
+    let (endpoints, places) = resolve::endpoints(specs, &options.route, &options.tls, options.protocol)?;
     let request = |(spec, endpoint): (&RequestSpec, usize)| Request {
-        bytes: spec.bytes(options.keep_alive),
+        bytes: match options.protocol {
+            Protocol::Http1 => spec.bytes(options.keep_alive),
+            Protocol::Http2 { .. } => translate(&spec.bytes(true), if spec.target.secure { "https" } else { "http" }),
+        },
         head_request: spec.method == "HEAD",
         endpoint,
         weight: spec.weight,
@@ -209,6 +213,7 @@ fn plan(options: &Options) -> io::Result<Plan> {
         pace: options.pace_with_warmup(),
         local: options.route.source.clone(),
         connections: options.connections as usize,
+        protocol: options.protocol,
         ramp_up: options.ramp_up,
         keep_alive: options.keep_alive,
         stop: Stop { requests: options.stop_requests, duration: options.duration },

@@ -259,7 +259,10 @@ impl Observer for Recorder {
             Failure::Timeout => &mut self.errors.timeout,
             Failure::Truncated => &mut self.errors.length,
             Failure::ClosedReused => &mut self.errors.closed_reused,
-            Failure::NoAnswer | Failure::Malformed => &mut self.errors.exceptions,
+            Failure::StreamReset => &mut self.errors.receive,
+            Failure::NoAnswer | Failure::Malformed | Failure::NotHttp2 | Failure::Refused => {
+                &mut self.errors.exceptions
+            }
         };
         *class += 1;
         *self.failures.entry(name(failure)).or_default() += 1;
@@ -290,5 +293,8 @@ fn name(failure: Failure) -> &'static str {
         Failure::NoAnswer => "no-answer",
         Failure::ClosedReused => "closed-reused",
         Failure::Malformed => "malformed",
+        Failure::NotHttp2 => "not-http2",
+        Failure::StreamReset => "stream-reset",
+        Failure::Refused => "refused",
     }
 }

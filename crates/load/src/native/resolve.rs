@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::spec::{RequestSpec, Route, same_server};
-use crate::plan::{Address, Endpoint, Target};
+use crate::h2::probe::greet;
+use crate::plan::{Address, Endpoint, Protocol, Target};
 use crate::tls::{self, Client};
 
 /// How long the first, unmeasured connection may take.
@@ -21,6 +22,7 @@ pub fn endpoints(
     requests: &[RequestSpec],
     route: &Route,
     tls: &tls::Settings,
+    protocol: Protocol,
 ) -> io::Result<(Vec<Endpoint>, Vec<usize>)> {
     let secured = requests.iter().any(|request| request.target.secure);
     let prepared = if secured { Some(tls.prepare().map_err(io::Error::other)?) } else { None };
@@ -40,7 +42,7 @@ pub fn endpoints(
                 let prepared = prepared.as_ref().filter(|_| target.secure);
                 let client = prepared.map(|prepared| prepared.client(&target.host)).transpose();
                 servers.push(target);
-                endpoints.push(endpoint(target, route, client.map_err(io::Error::other)?)?);
+                endpoints.push(endpoint(target, route, client.map_err(io::Error::other)?, protocol)?);
                 servers.len() - 1
             }
         };
@@ -50,37 +52,50 @@ pub fn endpoints(
 }
 
 /// The server of a request, which is there and, with TLS, can be trusted.
-fn endpoint(target: &Target, route: &Route, tls: Option<Client>) -> io::Result<Endpoint> {
+fn endpoint(target: &Target, route: &Route, tls: Option<Client>, protocol: Protocol) -> io::Result<Endpoint> {
     let address = match &route.unix_socket {
         Some(path) => {
             let socket = connect_to(path)?;
             socket.set_read_timeout(Some(PROBE_TIMEOUT))?;
             socket.set_write_timeout(Some(PROBE_TIMEOUT))?;
-            try_handshake(target, tls.as_ref(), socket)?;
+            try_out(target, tls.as_ref(), protocol, socket)?;
             Address::Unix(path.clone())
         }
         None => {
             let (address, socket) = first_reachable(&addresses(target, route)?)?;
             socket.set_read_timeout(Some(PROBE_TIMEOUT))?;
             socket.set_write_timeout(Some(PROBE_TIMEOUT))?;
-            try_handshake(target, tls.as_ref(), socket)?;
+            try_out(target, tls.as_ref(), protocol, socket)?;
             Address::Inet(address)
         }
     };
     Ok(Endpoint { addresses: vec![address], tls })
 }
 
-/// A server that cannot be trusted is an error now and no figure later.
-fn try_handshake(target: &Target, tls: Option<&Client>, mut socket: impl Read + Write) -> io::Result<()> {
-    let Some(client) = tls else { return Ok(()) };
-    client.try_handshake(&mut socket).map_err(|error| {
-        let way_out = if error.kind() == io::ErrorKind::InvalidData && error.to_string().contains("certificate") {
+/// A server that cannot be trusted, or does not speak what is to be spoken, is an error now and no figure later.
+fn try_out(target: &Target, tls: Option<&Client>, protocol: Protocol, mut socket: impl Read + Write) -> io::Result<()> {
+    let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", target.host));
+    let http2 = matches!(protocol, Protocol::Http2 { .. });
+    let Some(client) = tls else {
+        return if http2 { greet(&mut socket).map_err(|error| named(&error)) } else { Ok(()) };
+    };
+    let chose_http2 = client.try_handshake(&mut socket).map_err(|error| {
+        let said = error.to_string();
+        let way_out = if http2 && said.contains("NoApplicationProtocol") {
+            "; the server does not speak HTTP/2, and without --http2 HTTP/1.1 is spoken"
+        } else if error.kind() == io::ErrorKind::InvalidData && said.contains("certificate") {
             "; --cacert FILE names authorities to trust, --insecure takes any certificate"
         } else {
             ""
         };
-        io::Error::other(format!("{}: TLS: {error}{way_out}", target.host))
-    })
+        named(&format_args!("TLS: {error}{way_out}"))
+    })?;
+    if http2 && !chose_http2 {
+        return Err(named(
+            &"the server does not speak HTTP/2: it did not choose `h2` when it was offered (ALPN); without --http2 HTTP/1.1 is spoken",
+        ));
+    }
+    Ok(())
 }
 
 fn addresses(target: &Target, route: &Route) -> io::Result<Vec<SocketAddr>> {

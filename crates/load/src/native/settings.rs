@@ -13,18 +13,22 @@ use super::replay;
 use super::security::{self, Security};
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
 use crate::content::Expected;
-use crate::plan::{PollerKind, Target};
+use crate::plan::{PollerKind, Protocol, Target};
 use crate::schedule::{Pace, Think};
 use crate::tls;
 use crate::units::{self, SECONDS_MAX};
 use crate::verdict;
 
 /// Options without a value, those of groups apart.
-const FLAGS: &[&str] = &["keep-alive", "head", "json", "ipv4", "ipv6", "awake"];
+const FLAGS: &[&str] = &["keep-alive", "http2", "head", "json", "ipv4", "ipv6", "awake"];
 /// Connections, unless something else is said.
 const CONNECTIONS: u32 = 10;
 /// The same where the rate is not what is asked for, but what is to be found or was measured.
 const CONNECTIONS_MANY: u32 = 100;
+/// Streams of a connection at most; servers allow 100 to 1,000.
+const STREAMS_MAX: u64 = 100_000;
+/// Streams of all connections at most.
+const STREAMS_ALL_MAX: u64 = 10_000_000;
 /// Requests at most.
 const REQUESTS_MAX: usize = 10_000;
 
@@ -60,6 +64,8 @@ pub struct Settings {
     search: find_max::Given,
     security: Security,
     replay: replay::Given,
+    http2: bool,
+    streams: Option<usize>,
     /// Said of all requests.
     all: RawRequest,
     requests: Vec<RawRequest>,
@@ -82,6 +88,7 @@ impl Default for Settings {
             seed: 1,
             warmup: Duration::ZERO,
             keep_alive: false,
+            protocol: Protocol::Http1,
             threads: 1,
             pin: Vec::new(),
             timeout: Duration::from_secs(30),
@@ -103,6 +110,8 @@ impl Default for Settings {
             search: find_max::Given::default(),
             security: Security::default(),
             replay: replay::Given::default(),
+            http2: false,
+            streams: None,
             all: RawRequest::default(),
             requests: Vec::new(),
             current: RawRequest::default(),
@@ -128,6 +137,7 @@ impl Settings {
             "think" => self.pacing.think(value)?,
             "drain" => self.pacing.drain = Some(seconds(value)?),
             "ramp-up" => options.ramp_up = seconds(value)?,
+            "streams" => self.streams = Some(number(value, 1, STREAMS_MAX)?),
             "seed" => options.seed = number(value, 0, u64::MAX)?,
             "warmup" => self.warmup = Some(seconds(value)?),
             "timeout" => options.timeout = seconds(value)?,
@@ -158,6 +168,7 @@ impl Settings {
         let route = &mut self.options.route;
         match name {
             "keep-alive" => self.options.keep_alive = on,
+            "http2" => self.http2 = on,
             "json" => self.options.json = on,
             "awake" => self.options.awake = on,
             "head" if on => self.all.method = Some("HEAD".to_owned()),
@@ -227,12 +238,19 @@ impl Settings {
     /// # Errors
     /// What is missing, or does not go together.
     pub fn finish(self) -> Result<Options, String> {
-        let Settings { mut options, mut pacing, search, replay, security, all, requests, .. } = self;
+        let Settings { mut options, mut pacing, search, replay, security, http2, streams, all, requests, .. } = self;
         let many = search.is_search() || replay.is_replay();
         options.connections = self.connections.unwrap_or(if many { CONNECTIONS_MANY } else { CONNECTIONS });
         options.warmup = self.warmup.unwrap_or(if search.is_search() { find_max::WARM_UP } else { Duration::ZERO });
         options.find_max = search.finish(&mut options, &mut pacing)?;
         options.tls = security.finish()?;
+        if http2 {
+            options.protocol = Protocol::Http2 { streams: streams.unwrap_or(1) };
+            options.keep_alive = true;
+            options.tls.alpn = vec!["h2".to_owned()];
+        } else if streams.is_some() {
+            return Err("--streams needs --http2: HTTP/1.1 has one request at a time on a connection".to_owned());
+        }
         options.requests = requests.into_iter().map(|request| request.finish(&all)).collect();
         if options.requests.is_empty() {
             return Err("the URL is missing".to_owned());
@@ -294,8 +312,17 @@ fn check(options: &Options) -> Result<(), String> {
         return Err("give -n N or --duration SECONDS, or it would never end".to_owned());
     }
     let closed = !options.pace.is_open() && options.replay.is_none();
-    if closed && options.stop_requests.is_some_and(|requests| requests < u64::from(options.connections)) {
-        return Err("fewer requests than connections: some connections would have nothing to do".to_owned());
+    let at_once = u64::from(options.connections).saturating_mul(options.protocol.streams() as u64);
+    if closed && options.stop_requests.is_some_and(|requests| requests < at_once) {
+        return Err("fewer requests than connections (times streams): some would have nothing to do".to_owned());
+    }
+    if at_once > STREAMS_ALL_MAX {
+        return Err(format!("more than {STREAMS_ALL_MAX} requests at once (connections times streams)"));
+    }
+    if options.protocol != Protocol::Http1 && options.specs().iter().any(|spec| !spec.expect_content.is_any()) {
+        return Err(
+            "--http2 goes neither with --expect-body-contains nor with --expect-sha256 in this version".to_owned()
+        );
     }
     if options.threads > options.connections {
         return Err("more threads than connections".to_owned());

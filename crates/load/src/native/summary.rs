@@ -16,7 +16,12 @@ pub fn render(report: &Report) -> String {
 
 fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     let config = &report.config;
-    let kept = if config.keep_alive { "kept alive" } else { "one request each" };
+    let kept = match (config.protocol.as_str(), config.streams) {
+        ("http/2", 1) => "HTTP/2".to_owned(),
+        ("http/2", streams) => format!("HTTP/2 with {streams} streams each"),
+        _ if config.keep_alive => "kept alive".to_owned(),
+        _ => "one request each".to_owned(),
+    };
     let threads = if config.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", config.threads) };
     let others = match config.requests_sent.len() {
         0 | 1 => String::new(),

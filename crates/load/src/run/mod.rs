@@ -8,6 +8,8 @@
 mod health;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod simulation_h2;
 mod slots;
 
 use std::cmp::Reverse;
@@ -20,9 +22,9 @@ use manifold_stats::Rng;
 use crate::alarm::Alarm;
 use crate::connection::{Connection, KnownHead, Reading};
 use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, nanoseconds};
-use crate::plan::{Picker, Plan, PollerKind, Tickets, Timeout};
+use crate::plan::{Picker, Plan, PollerKind, Protocol, Tickets, Timeout};
 use crate::schedule::{Coming, Pace, Schedule, Think};
-use crate::wire::{Epoll, Tls, Uring, Wire};
+use crate::wire::{Epoll, Multiplexed, Tls, Uring, Wire, slots_below};
 
 pub use health::Health;
 
@@ -30,6 +32,8 @@ pub use health::Health;
 const SWEEP: Duration = Duration::from_millis(100);
 /// An open loop's schedule begins this long after the run, so that all threads are there.
 const LEAD_IN: Duration = Duration::from_millis(20);
+/// A request that the server refuses without looking at it is made again, so many times at most.
+const REFUSALS_MAX: u32 = 100;
 /// So many scheduled requests begin before it is looked what has happened meanwhile.
 const DISPATCH_MAX: usize = 128;
 
@@ -56,15 +60,21 @@ pub fn drive_share<O: Observer>(
     interrupt: Option<BorrowedFd<'_>>,
     observer: O,
 ) -> Outcome<O> {
+    let slots = match plan.protocol {
+        Protocol::Http1 => share.connections,
+        Protocol::Http2 { streams } => {
+            slots_below(share.connections * streams, share.connections, plan.endpoints.len())
+        }
+    };
     // A ring's wait of no time takes ten microseconds, an epoll's 0.15: what is due at a moment is waited for in epoll.
     if plan.poller == PollerKind::Ring
         && matches!(plan.pace, Pace::Closed(_))
-        && let Ok(wire) = Uring::new(share.connections, interrupt)
+        && let Ok(wire) = Uring::new(slots, interrupt)
     {
-        return drive_over(wire, plan, tickets, share, clock, observer);
+        return drive_over(wire, slots, plan, tickets, share, clock, observer);
     }
-    match Epoll::new(share.connections, interrupt) {
-        Ok(wire) => drive_over(wire, plan, tickets, share, clock, observer),
+    match Epoll::new(slots, interrupt) {
+        Ok(wire) => drive_over(wire, slots, plan, tickets, share, clock, observer),
         Err(error) => Outcome {
             observer,
             ended: Ended::System(error),
@@ -77,17 +87,25 @@ pub fn drive_share<O: Observer>(
     }
 }
 
-/// With TLS around the wire only where some server wants it, so that it costs nothing elsewhere.
-fn drive_over<'p, O: Observer, W: Wire<'p>>(
+/// With TLS and HTTP/2 around the wire only where they are wanted, so that they cost nothing elsewhere.
+fn drive_over<'p, O: Observer, W: Wire<'p> + 'p>(
     wire: W,
+    slots: usize,
     plan: &'p Plan,
     tickets: &'p Tickets,
     share: Share,
     clock: Clock,
     observer: O,
 ) -> Outcome<O> {
-    if plan.endpoints.iter().any(|endpoint| endpoint.tls.is_some()) {
-        let wire = Tls::new(wire, share.connections);
+    let secured = plan.endpoints.iter().any(|endpoint| endpoint.tls.is_some());
+    if let Protocol::Http2 { streams } = plan.protocol {
+        let (connections, servers) = (share.connections, plan.endpoints.len());
+        let below: Box<dyn Wire<'p> + 'p> = if secured { Box::new(Tls::new(wire, slots)) } else { Box::new(wire) };
+        let wire = Multiplexed::new(below, connections * streams, connections, servers, O::READS_HEADS);
+        return Driver::new(plan, tickets, share, clock, wire, observer).run();
+    }
+    if secured {
+        let wire = Tls::new(wire, slots);
         return Driver::new(plan, tickets, share, clock, wire, observer).run();
     }
     Driver::new(plan, tickets, share, clock, wire, observer).run()
@@ -106,6 +124,10 @@ struct Slot {
     free_since: u64,
     connection: Connection,
     served: bool,
+    /// Its connection was begun for its request, and not for another slot's.
+    opens: bool,
+    /// So many times the server has refused its request.
+    refusals: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +217,17 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
     fn new(plan: &'p Plan, tickets: &'p Tickets, share: Share, clock: T, wire: W, observer: O) -> Self {
         let reading = Reading { head_request: false, keep_alive: plan.keep_alive, end: plan.end };
         let places = plan.requests.len();
+        let streams = plan.protocol.streams();
+        let slots = share.connections * streams;
         let slot = |index: usize| Slot {
             phase: Phase::Idle,
             open: false,
             endpoint: 0,
-            cursor: (index * share.threads as usize + share.thread as usize) * places / plan.connections.max(1)
+            cursor: (index * share.threads as usize + share.thread as usize) * places
+                / (plan.connections * streams).max(1)
                 % places,
+            opens: false,
+            refusals: 0,
             free_since: 0,
             connection: Connection::new(reading),
             served: false,
@@ -217,7 +244,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
                 (Some(Coming::Listed { list: list.clone(), place, threads }), Think::Never)
             }
         };
-        let free = || (0..share.connections).collect();
+        let free = || (0..slots).collect();
         let open = coming.map(|coming| Open { coming, due: None, request: None, free: free() });
         let begins = if open.is_some() { lead_in } else { 0 };
         let window = begins.saturating_add(nanoseconds(plan.warmup));
@@ -229,7 +256,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
             clock,
             observer,
             wire,
-            slots: (0..share.connections).map(slot).collect(),
+            slots: (0..slots).map(slot).collect(),
             servers: vec![Server::default(); plan.endpoints.len()],
             known: KnownHead::default(),
             timers: BinaryHeap::new(),

@@ -18,7 +18,7 @@ use crate::plan::{Address, Order, Plan, Request, Stop, Tickets, Timeout};
 use crate::responder::plan::{Fault, Plan as Target};
 use crate::schedule::{Arrival, Arrivals, Pace, Stage, Think};
 use crate::tls::Client;
-use crate::wire::{Happening, Origin, Sent, Wire};
+use crate::wire::{Connected, Happening, Origin, Sent, Wire};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const WRONG: &[u8] = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n";
@@ -53,9 +53,15 @@ struct Simulated<'c> {
 }
 
 impl<'p> Wire<'p> for Simulated<'_> {
-    fn connect(&mut self, slot: usize, _to: &Address, _origin: Origin, _tls: Option<&'p Client>) -> Result<(), Errno> {
+    fn connect(
+        &mut self,
+        slot: usize,
+        _to: &Address,
+        _origin: Origin,
+        _tls: Option<&'p Client>,
+    ) -> Result<Connected, Errno> {
         self.connections[slot] += 1;
-        Ok(())
+        Ok(Connected::Anew)
     }
 
     fn send(&mut self, slot: usize, _bytes: &'p [u8]) -> Sent {

@@ -1,13 +1,16 @@
 //! The life of a connection: it takes a request, connects where it has to, sends, receives, and is told what became of it.
 
 use std::cmp::Reverse;
+use std::rc::Rc;
 
-use super::{Driver, Phase};
+use manifold_http::{ResponseBody, ResponseHead, Version};
+
+use super::{Driver, Phase, REFUSALS_MAX};
 use crate::connection::{End, Progress};
 use crate::outcome::{Ended, Failure, Observer, Time, Verdict, nanoseconds};
 use crate::plan::{Order, Timeout};
 use crate::tls::Fault;
-use crate::wire::{Happening, Origin, Sent, Wire};
+use crate::wire::{Answer, Connected, Happening, Origin, Sent, Wire};
 
 /// What came of received bytes.
 #[derive(Clone, Copy)]
@@ -48,6 +51,11 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
                 Happening::Secured { secured, .. } => self.observer.secured(&secured),
                 Happening::CutOff { slot } => self.cut_off(slot),
                 Happening::Insecure { slot, fault, said } => self.insecure(slot, fault, &said),
+                Happening::Untrusted { said } => self.observer.insecure(&said),
+                Happening::Begun { slot, head } => self.begun(slot, head),
+                Happening::Answered { slot, answer } => self.answered(slot, answer),
+                Happening::Failed { slot, failure } => self.failed(slot, failure),
+                Happening::Refused { slot } => self.refused(slot),
             }
         }
     }
@@ -117,8 +125,9 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
     pub(super) fn begin_request(&mut self, index: usize, number: usize, intended: u64, now: u64) {
         let slot = &mut self.slots[index];
         let request = &self.plan.requests[number];
-        let kept = slot.open && slot.endpoint == request.endpoint;
+        let kept = slot.open && slot.endpoint == request.endpoint && self.wire.keeps(index);
         slot.endpoint = request.endpoint;
+        slot.refusals = 0;
         slot.connection.begin(now, !kept);
         slot.connection.name(number as u32, intended, request.head_request);
         slot.connection.expect(request.content.as_ref());
@@ -135,6 +144,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let exchange = &self.slots[index].connection.exchange;
         let (number, intended) = (exchange.request, exchange.intended);
         let intended = if self.open.is_some() { intended } else { now };
+        self.slots[index].refusals = 0;
         self.slots[index].connection.begin(now, true);
         let request = &self.plan.requests[number as usize];
         self.slots[index].connection.name(number, intended, request.head_request);
@@ -152,9 +162,11 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let local = (!self.plan.local.is_empty()).then(|| self.plan.local[self.opened % self.plan.local.len()]);
         self.opened += 1;
         let origin = Origin { local, buffer: self.plan.socket_buffer };
-        if let Err(error) = self.wire.connect(index, address, origin, endpoint.tls.as_ref()) {
-            return self.fail(index, Failure::Connect(error));
+        match self.wire.connect(index, address, origin, endpoint.tls.as_ref()) {
+            Ok(connected) => slot.opens = connected == Connected::Anew,
+            Err(error) => return self.fail(index, Failure::Connect(error)),
         }
+        slot.connection.exchange.fresh = slot.opens;
         slot.open = true;
         // Where it stands when it has been asked for, it has stood since before the request was sent.
         let now = self.clock.now();
@@ -191,7 +203,9 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         if slot.phase == Phase::Connecting {
             exchange.connected = stands_since.unwrap_or_else(|| self.clock.now());
             slot.phase = Phase::Sending;
-            self.observer.opened(exchange.connected - exchange.started);
+            if slot.opens {
+                self.observer.opened(exchange.connected - exchange.started);
+            }
         }
         exchange.sent = bytes as u64;
         if sent == Sent::All {
@@ -237,6 +251,70 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
             slot.phase = Phase::Closing;
             self.wire.await_end(index);
         }
+    }
+
+    /// An answer begins that the wire takes apart itself.
+    fn begun(&mut self, index: usize, head: Option<(u16, Rc<[u8]>)>) {
+        let now = self.clock.now();
+        let slot = &mut self.slots[index];
+        if slot.connection.exchange.first_byte == 0 {
+            slot.connection.exchange.first_byte = now;
+        }
+        if let Some((status, text)) = head {
+            // What follows is no affair of the head's.
+            let (version, body) = (Version::Http11, ResponseBody::UntilClose);
+            let head = ResponseHead { status, version, body, keep_alive: true, keep_alive_named: true };
+            self.observer.head(&text, &head);
+        }
+        self.servers[slot.endpoint].answered = true;
+        if self.probing {
+            self.start_others();
+        }
+    }
+
+    /// An answer is complete that the wire has taken apart itself.
+    fn answered(&mut self, index: usize, answer: Answer) {
+        let now = self.clock.now();
+        let slot = &mut self.slots[index];
+        let exchange = &mut slot.connection.exchange;
+        let Answer { status, received, body, stated } = answer;
+        (exchange.status, exchange.received, exchange.body, exchange.kept) = (status, received, body, true);
+        if exchange.first_byte == 0 {
+            exchange.first_byte = now;
+        }
+        self.servers[slot.endpoint].answered = true;
+        let bodiless = self.plan.requests[exchange.request as usize].head_request || matches!(status, 204 | 304);
+        match stated {
+            // RFC 9113, section 8.1.1.
+            Some(stated) if body < stated && !bodiless => self.fail(index, Failure::Truncated),
+            Some(stated) if body > stated => self.fail(index, Failure::Malformed),
+            _ => self.answer(index, now, true, false),
+        }
+        if self.probing {
+            self.start_others();
+        }
+    }
+
+    /// A request has failed on a wire that has other requests on the same connection.
+    fn failed(&mut self, index: usize, failure: Failure) {
+        if matches!(self.slots[index].phase, Phase::Connecting | Phase::Sending | Phase::Receiving) {
+            self.fail(index, failure);
+        }
+    }
+
+    /// The server has not looked at the request: it is made again, as if nothing had happened but that time has passed. At once the first
+    /// time, since a connection that is about to end refuses what came too late for it.
+    fn refused(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.refusals += 1;
+        if slot.refusals > REFUSALS_MAX {
+            return self.fail(index, Failure::Refused);
+        }
+        let pause = if slot.refusals == 1 { 0 } else { nanoseconds(self.plan.connect_pause) };
+        self.close(index);
+        let until = self.clock.now().saturating_add(pause);
+        self.slots[index].phase = Phase::Paused { until };
+        self.timers.push(Reverse((until, index)));
     }
 
     /// A slot of an open loop is free again.
@@ -361,6 +439,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
             self.timers.pop();
             match self.slots[index].phase {
                 Phase::Resting { until } if until <= now => self.go_on(index, now),
+                Phase::Paused { until } if until <= now && self.slots[index].refusals > 0 => self.connect(index),
                 Phase::Paused { until } if until <= now => self.repeat_request(index, now),
                 _ => {}
             }

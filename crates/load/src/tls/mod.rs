@@ -163,17 +163,18 @@ impl Prepared {
 }
 
 impl Client {
-    /// Makes a handshake over a connection that blocks, and says goodbye.
+    /// Makes a handshake over a connection that blocks, and says goodbye. Whether the server chose HTTP/2 (ALPN `h2`).
     ///
     /// # Errors
     /// What went wrong; of kind `InvalidData` where TLS itself did.
-    pub fn try_handshake(&self, socket: &mut (impl Read + Write)) -> io::Result<()> {
+    pub fn try_handshake(&self, socket: &mut (impl Read + Write)) -> io::Result<bool> {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
         while connection.is_handshaking() {
             connection.complete_io(socket)?;
         }
         connection.send_close_notify();
-        connection.write_tls(socket).map(drop)
+        connection.write_tls(socket)?;
+        Ok(connection.alpn_protocol() == Some(b"h2"))
     }
 }

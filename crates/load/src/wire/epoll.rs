@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 
-use super::{Happening, Origin, Sent, Wire, begin_connecting};
+use super::{Connected, Happening, Origin, Sent, Wire, begin_connecting};
 use crate::plan::Address;
 use crate::poller::{Event, Poller};
 use crate::tls::Client;
@@ -88,9 +88,15 @@ impl<'p> Epoll<'p> {
 }
 
 impl<'p> Wire<'p> for Epoll<'p> {
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, _tls: Option<&'p Client>) -> Result<(), Errno> {
+    fn connect(
+        &mut self,
+        slot: usize,
+        to: &Address,
+        origin: Origin,
+        _tls: Option<&'p Client>,
+    ) -> Result<Connected, Errno> {
         self.places[slot] = Place { socket: Some(begin_connecting(to, origin)?), ..Place::default() };
-        Ok(())
+        Ok(Connected::Anew)
     }
 
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {

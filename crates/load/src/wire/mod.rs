@@ -4,21 +4,25 @@
 //! has received already and a poller that has yet to receive look alike.
 
 mod epoll;
+mod multiplexed;
 mod ring;
 mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt};
 
+use crate::outcome::Failure;
 use crate::plan::Address;
 use crate::tls::{Client, Fault, Secured};
 
 pub use epoll::Epoll;
+pub use multiplexed::{Multiplexed, slots_below};
 pub use ring::Uring;
 pub use tls::Tls;
 
@@ -91,6 +95,59 @@ pub enum Happening<'a> {
         /// In words.
         said: String,
     },
+    /// The same of a connection that slots share: each of them is told that its request failed.
+    Untrusted {
+        /// In words.
+        said: String,
+    },
+    /// An answer begins, on a wire that takes answers apart itself.
+    Begun {
+        /// The slot.
+        slot: usize,
+        /// Status and text of its head, as it would look in HTTP/1, where that is wanted. An interim answer has one as well.
+        head: Option<(u16, Rc<[u8]>)>,
+    },
+    /// An answer is complete, on such a wire.
+    Answered {
+        /// The slot.
+        slot: usize,
+        /// The answer.
+        answer: Answer,
+    },
+    /// A request has failed, on such a wire.
+    Failed {
+        /// The slot.
+        slot: usize,
+        /// Why.
+        failure: Failure,
+    },
+    /// The server has not processed a request, and says so: it may be made again.
+    Refused {
+        /// The slot.
+        slot: usize,
+    },
+}
+
+/// A slot has a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connected {
+    /// One that is begun for it.
+    Anew,
+    /// One that others use as well, and that was begun for one of them.
+    Joined,
+}
+
+/// An answer that the wire has taken apart itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Bytes received: frames and what is in them.
+    pub received: u64,
+    /// Body bytes among them.
+    pub body: u64,
+    /// The length of the body, as the head said it.
+    pub stated: Option<u64>,
 }
 
 /// How a socket is made.
@@ -109,7 +166,18 @@ pub trait Wire<'p> {
     ///
     /// # Errors
     /// The error of the call that failed.
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, tls: Option<&'p Client>) -> Result<(), Errno>;
+    fn connect(
+        &mut self,
+        slot: usize,
+        to: &Address,
+        origin: Origin,
+        tls: Option<&'p Client>,
+    ) -> Result<Connected, Errno>;
+
+    /// Whether the slot's connection, which has carried a request, takes another one.
+    fn keeps(&self, _slot: usize) -> bool {
+        true
+    }
 
     /// Sends bytes of the plan on a connection that has nothing left to send.
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent;

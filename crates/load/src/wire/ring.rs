@@ -13,7 +13,7 @@ use manifold_sys::ring::{Event, Handle, Options, Readiness, Ring, Shots};
 use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 
-use super::{Happening, Origin, Sent, Wire, begin_connecting};
+use super::{Connected, Happening, Origin, Sent, Wire, begin_connecting};
 use crate::plan::Address;
 use crate::tls::Client;
 
@@ -135,14 +135,20 @@ impl<'p> Uring<'p> {
 }
 
 impl<'p> Wire<'p> for Uring<'p> {
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, _tls: Option<&'p Client>) -> Result<(), Errno> {
+    fn connect(
+        &mut self,
+        slot: usize,
+        to: &Address,
+        origin: Origin,
+        _tls: Option<&'p Client>,
+    ) -> Result<Connected, Errno> {
         let handle = self.ring.adopt(begin_connecting(to, origin)?);
         if self.slots.len() <= handle.index() {
             self.slots.resize(handle.index() + 1, 0);
         }
         self.slots[handle.index()] = slot;
         self.places[slot] = Place { handle: Some(handle), ..Place::default() };
-        Ok(())
+        Ok(Connected::Anew)
     }
 
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {

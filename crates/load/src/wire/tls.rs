@@ -3,6 +3,7 @@
 //! To the loop a connection stands once its handshake is over. What is encrypted lies in memory that all connections of the thread use in
 //! turn; the wire below copies what it cannot send at once.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use rustls::Error;
 
-use super::{Happening, Origin, Sent, Wire};
+use super::{Connected, Happening, Origin, Sent, Wire};
 use crate::outcome::nanoseconds;
 use crate::plan::Address;
 use crate::tls::stream::{Buffers, RECORD_BYTES, Stream, Turn};
@@ -57,7 +58,7 @@ enum Told {
 /// A secured connection.
 struct Session<'p> {
     stream: Stream,
-    request: &'p [u8],
+    request: Cow<'p, [u8]>,
     /// So many bytes of the request were encrypted and handed on.
     encrypted: usize,
     /// The wire below has not sent all it was given.
@@ -83,6 +84,19 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
     pub fn new(inner: W, slots: usize) -> Tls<'p, W> {
         let sessions = (0..slots).map(|_| None).collect();
         Tls { inner, sessions, buffers: Buffers::default(), news: None, told: VecDeque::new() }
+    }
+
+    /// Sends on a secured connection, or when it is one.
+    fn begin_sending(&mut self, slot: usize, bytes: Cow<'p, [u8]>) -> Sent {
+        let Some(session) = &mut self.sessions[slot] else { return Sent::Failed(Errno::EBADF) };
+        (session.request, session.encrypted) = (bytes, 0);
+        if !session.ready {
+            return self.greet(slot);
+        }
+        self.push(slot).unwrap_or_else(|stuck| match stuck {
+            Stuck::System(error) => Sent::Failed(error),
+            Stuck::Tls(_) => Sent::Failed(Errno::EPROTO),
+        })
     }
 
     /// Hands on what was encrypted.
@@ -241,28 +255,32 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
 }
 
 impl<'p, W: Wire<'p>> Wire<'p> for Tls<'p, W> {
-    fn connect(&mut self, slot: usize, to: &Address, origin: Origin, tls: Option<&'p Client>) -> Result<(), Errno> {
+    fn connect(
+        &mut self,
+        slot: usize,
+        to: &Address,
+        origin: Origin,
+        tls: Option<&'p Client>,
+    ) -> Result<Connected, Errno> {
         self.inner.connect(slot, to, origin, None)?;
         // What rustls refuses here (a name that is too long) it refuses at once, for every connection.
         let stream = tls.map(Stream::new).transpose().map_err(|_| Errno::EINVAL)?;
         self.sessions[slot] = stream.map(|stream| Box::new(Session::new(stream)));
-        Ok(())
+        Ok(Connected::Anew)
     }
 
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {
-        let Some(session) = &mut self.sessions[slot] else { return self.inner.send(slot, bytes) };
-        (session.request, session.encrypted) = (bytes, 0);
-        if !session.ready {
-            return self.greet(slot);
+        match self.sessions[slot] {
+            Some(_) => self.begin_sending(slot, Cow::Borrowed(bytes)),
+            None => self.inner.send(slot, bytes),
         }
-        self.push(slot).unwrap_or_else(|stuck| match stuck {
-            Stuck::System(error) => Sent::Failed(error),
-            Stuck::Tls(_) => Sent::Failed(Errno::EPROTO),
-        })
     }
 
     fn send_copy(&mut self, slot: usize, bytes: &[u8]) -> Sent {
-        self.inner.send_copy(slot, bytes)
+        match self.sessions[slot] {
+            Some(_) => self.begin_sending(slot, Cow::Owned(bytes.to_vec())),
+            None => self.inner.send_copy(slot, bytes),
+        }
     }
 
     fn await_end(&mut self, slot: usize) {
@@ -319,7 +337,7 @@ impl Session<'_> {
     fn new<'p>(stream: Stream) -> Session<'p> {
         Session {
             stream,
-            request: &[],
+            request: Cow::Borrowed(&[]),
             encrypted: 0,
             busy: false,
             waiting: Vec::new(),
