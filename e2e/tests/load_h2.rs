@@ -88,7 +88,9 @@ fn nginx_is_measured() {
     let (_server, url) = nginx_h2("").unwrap();
     check_all(&url);
     // A body of a request that no window takes at once.
-    let body = "x".repeat(300_000);
+    let scratch = Scratch::new().unwrap();
+    fs::write(scratch.path("body"), "x".repeat(300_000)).unwrap();
+    let body = format!("@{}", scratch.path("body").display());
     let (report, _) = load(&format!("{url}/page.html"), &["-c2", "--streams=3", "-n60", "-d", &body]);
     assert_eq!(report["statuses"], serde_json::json!({"405": 60}), "{report}");
 }
