@@ -45,6 +45,13 @@ pub const DIFFERENCES: &[Difference] = &[
     row("complaints about options", "", "-c1 -r1 --no URL/x", &["'--no-follow'\n/usr/bin/siege: option '--no'"], &[]),
     row("refused cookies", "cookies = false", "-c1 -r2 URL/cookie", &["Cookie: a=b"], &[]),
     row("logins for all realms", "login = jeff:secret:all", "-c1 -r1 URL/basic", &["(null)"], &["HTTP/1.1 200"]),
+    row(
+        "dates of pages",
+        "cache = true",
+        "-c1 -r2 URL/dated",
+        &["If-Modified-Since: Thu, 21 Oct 115 7:28:0 GMT"],
+        &["If-Modified-Since: Wed, 21 Oct 2015 07:28:00 GMT"],
+    ),
     row("full disks", "", "-c1 -r1 -l/dev/full URL/x", &[], &["/dev/full: No space left on device"]),
     row("too many users", "limit = 2", "-c3 -r1 URL/x", &[HANGS], &["The number of users is capped at 2.", "2 hits"]),
 ];

@@ -53,6 +53,11 @@ pub const ANSWERS: &[Case] = &[
 
 /// Pages, redirects, cookies, logins.
 pub const PAGES: &[Case] = &[
+    case("cache = true", "-c1 -r3 URL/tagged"),
+    case("cache = true", "-c1 -r2 URL/x"),
+    case("cache = true", "-c1 -r2 URL/tagged-for-ever"),
+    case("cache = true", "-c1 -r3 URL/expired"),
+    case("", "-c1 -r2 URL/tagged"),
     case("nofollow = ad.example.net", "-c1 -r1 URL/html"),
     case("nofollow = ad.example.net", "-c1 -r2 URL/html"),
     case("nofollow = ad.example.net;connection = keep-alive", "-c1 -r1 URL/html"),

@@ -148,6 +148,18 @@ fn answer(path: &str, request: &str) -> Vec<u8> {
         "/redirect-nowhere" => framed("302 Found", "", "moved"),
         "/redirect-500" => framed("302 Found", "Location: /500\r\n", "moved"),
         "/circle" => framed("302 Found", "Location: /circle\r\n", ""),
+        "/tagged" => framed(
+            "200 OK",
+            "ETag: \"abc\"\r\nExpires: Wed, 21 Oct 2037 07:28:00 GMT\r\nSet-Cookie: a=b; path=/\r\n",
+            "tagged",
+        ),
+        "/dated" => framed(
+            "200 OK",
+            "Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\nExpires: Wed, 21 Oct 2037 07:28:00 GMT\r\n",
+            "dated",
+        ),
+        "/tagged-for-ever" => framed("200 OK", "ETag: \"abc\"\r\n", "tagged"),
+        "/expired" => framed("200 OK", "ETag: \"abc\"\r\nExpires: Wed, 21 Oct 2015 07:28:00 GMT\r\n", "tagged"),
         "/cookie" => framed("200 OK", "Set-Cookie: a=b; path=/\r\nSet-Cookie: c=d; path=/sub; HttpOnly\r\n", "cookie"),
         "/cookie-lasting" => framed("200 OK", "Set-Cookie: e=f; expires=Thu, 01 Jan 2037 00:00:00 GMT\r\n", "cookie"),
         "/cookie-elsewhere" => framed("200 OK", "Set-Cookie: a=b; domain=localhost\r\n", "cookie"),

@@ -7,6 +7,7 @@ mod answer;
 mod args;
 mod assets;
 mod auth;
+mod cache;
 mod cookies;
 mod help;
 mod names;

@@ -1,5 +1,6 @@
 //! The bytes of a request, in siege's order of fields.
 
+use super::cache::Validators;
 use super::settings::Settings;
 use super::urls::Url;
 
@@ -12,6 +13,8 @@ pub struct Personal {
     pub www: Option<String>,
     /// Value of `Proxy-Authorization`.
     pub proxy: Option<String>,
+    /// What is known of the page, where that is kept.
+    pub validators: Validators,
 }
 
 /// What stands behind the method: the path, or the whole URL where a proxy is asked.
@@ -37,9 +40,13 @@ pub fn render(url: &Url, settings: &Settings, personal: &Personal) -> Vec<u8> {
     if !settings.headers.iter().any(|line| line.to_ascii_lowercase().contains("host:")) {
         field("Host", &url.host_field());
     }
-    for (name, value) in
-        [("Authorization", &personal.www), ("Proxy-Authorization", &personal.proxy), ("Cookie", &personal.cookie)]
-    {
+    for (name, value) in [
+        ("Authorization", &personal.www),
+        ("Proxy-Authorization", &personal.proxy),
+        ("Cookie", &personal.cookie),
+        ("If-Modified-Since", &personal.validators.modified),
+        ("If-None-Match", &personal.validators.tag),
+    ] {
         if let Some(value) = value {
             field(name, value);
         }
@@ -89,9 +96,10 @@ mod tests {
                 cookie: Some("a=b".to_owned()),
                 www: Some("Basic x".to_owned()),
                 proxy: Some("Basic y".to_owned()),
+                validators: Validators { modified: Some("then".to_owned()), tag: Some("\"t\"".to_owned()) },
             },
             &format!(
-                "POST /x HTTP/1.1|Host: h|Authorization: Basic x|Proxy-Authorization: Basic y|Cookie: a=b|{agent}Connection: keep-alive|Content-Type: application/x-www-form-urlencoded|Content-Length: 3||a=b"
+                "POST /x HTTP/1.1|Host: h|Authorization: Basic x|Proxy-Authorization: Basic y|Cookie: a=b|If-Modified-Since: then|If-None-Match: \"t\"|{agent}Connection: keep-alive|Content-Type: application/x-www-form-urlencoded|Content-Length: 3||a=b"
             ),
         );
         let headers = |settings: &mut Settings| {

@@ -12,6 +12,7 @@ use manifold_stats::Rng;
 use super::answer::Answer;
 use super::assets::{Asset, assets};
 use super::auth::{Login, Unanswerable};
+use super::cache::Cache;
 use super::cookies::Jar;
 use super::report::{Hit, Tally, line};
 use super::request::{Personal, render, target};
@@ -87,6 +88,8 @@ enum Stage {
 pub struct User {
     pub id: usize,
     pub jar: Jar,
+    /// What is known of pages, where the settings want it kept.
+    cache: Cache,
     pub tally: Tally,
     stage: Stage,
     /// Pages gone through.
@@ -123,6 +126,7 @@ impl User {
         User {
             id,
             jar,
+            cache: Cache::default(),
             tally: Tally::default(),
             stage: if campaign.logins.is_empty() { Stage::Page } else { Stage::Login },
             rounds: 0,
@@ -224,6 +228,7 @@ impl User {
             www: value(&mut self.www),
             proxy: value(&mut self.proxy),
             cookie: self.jar.field(&url.host, now),
+            validators: self.cache.of(&url.absolute, now),
         };
         render(url, settings, &personal)
     }
@@ -249,6 +254,9 @@ impl User {
         if settings.cookies {
             let seconds = u64::try_from(now.timestamp().as_second()).unwrap_or(0);
             answer.fields("Set-Cookie").for_each(|cookie| self.jar.set(cookie, &url.host, seconds));
+        }
+        if settings.cache {
+            self.cache.remember(&url.absolute, &answer);
         }
         if shows(settings) && !settings.print {
             output.out.extend_from_slice(answer.head());
