@@ -88,7 +88,7 @@ impl Plan {
             probe_first: false,
             connect_pause: Duration::ZERO,
             seed: 0,
-            poller: PollerKind::Epoll,
+            poller: PollerKind::Ring,
             awake: false,
         }
     }

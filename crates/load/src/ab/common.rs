@@ -120,7 +120,8 @@ impl Common {
 
     /// A head has come: others may begin.
     pub fn answered(&self) {
-        if !self.is_answered.swap(true, Ordering::Relaxed) {
+        // Looked at first, since it is written once and asked with every answer by all threads.
+        if !self.is_answered.load(Ordering::Relaxed) && !self.is_answered.swap(true, Ordering::Relaxed) {
             self.set_gate(Gate::Open);
         }
     }
