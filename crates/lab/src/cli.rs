@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::experiment::Experiment;
+use crate::generators;
 use crate::idle_test::{self, IdleArgs};
 use crate::reload_test::{self, ReloadArgs};
 use crate::server::Page;
@@ -80,6 +81,7 @@ Examples:
   manifold lab run --targets event,apache2-event    two servers only
   manifold lab run --site /var/www/html --path /    your own site's front page
   manifold lab run peers                            beside h2o, lighttpd, caddy and a server that does nothing, in 14 minutes
+  manifold lab run generators                       our load generators beside wrk, h2load, ab, siege..., in 6 minutes
   manifold lab run --seed 7                         the same order of cells as another run with that seed";
 
 /// Options of `lab run` as typed.
@@ -100,6 +102,9 @@ pub struct RunArgs {
     /// What to measure, separated by commas [default: all that are installed]
     #[arg(long, value_delimiter = ',', value_name = "NAME,..", value_parser = names(), hide_possible_values = false)]
     pub targets: Vec<String>,
+    /// `generators`: what to measure, separated by commas [default: all that are installed]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,..", value_parser = generators::names())]
+    pub generators: Vec<String>,
     /// Numbers of connections, separated by commas [default: 10,100,500,1000]
     #[arg(long, value_delimiter = ',', value_name = "N,..", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub concurrency: Vec<u32>,
@@ -115,11 +120,11 @@ pub struct RunArgs {
     /// Decides the order of the cells [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// How long `peers` may take: it makes as many rounds as fit, at least 3 [default: 14]
+    /// How long `peers` or `generators` may take: as many rounds are made as fit, at least 3 [default: 14 and 6]
     #[arg(long, value_name = "MIN", value_parser = minutes, conflicts_with = "rounds")]
     pub minutes: Option<f64>,
-    /// `peers` writes its tables there as well; in a file that has the lines `<!-- begin peers -->` and `<!-- end peers -->`,
-    /// between them
+    /// `peers` and `generators` write their tables there as well; in a file that has the lines `<!-- begin peers -->` and
+    /// `<!-- end peers -->` (or `generators`), between them
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Folder for the report; it must not exist or be empty [default: lab-DATE-TIME here]
@@ -132,6 +137,8 @@ pub struct RunArgs {
 pub enum BuiltIn {
     /// All models beside apache2, nginx, h2o, lighttpd, caddy and a server that does nothing; judges what is claimed of them
     Peers,
+    /// Manifold's load generators beside wrk, h2load, oha, bombardier, ab and siege, against a server that does nothing
+    Generators,
 }
 
 /// The modes of `--keep-alive`.
@@ -193,9 +200,13 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         list.dedup();
         list
     };
-    for (given, option) in [(args.minutes.is_some(), "--minutes"), (args.markdown.is_some(), "--markdown")] {
+    for (given, option, whose) in [
+        (args.minutes.is_some(), "--minutes", "`manifold lab run peers` and `generators`"),
+        (args.markdown.is_some(), "--markdown", "`manifold lab run peers` and `generators`"),
+        (!args.generators.is_empty(), "--generators", "`manifold lab run generators`"),
+    ] {
         if given {
-            return Err(format!("{option} is an option of `manifold lab run peers`"));
+            return Err(format!("{option} is an option of {whose}"));
         }
     }
     let experiment = Experiment {

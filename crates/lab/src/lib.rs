@@ -17,6 +17,7 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod generator;
+mod generators;
 mod idle_test;
 mod interrupt;
 mod limits;
@@ -63,6 +64,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             Ok(settings) => peers::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
             Err(sentence) => fail(&sentence, 2),
         },
+        Do::Run(args) if args.experiment == Some(BuiltIn::Generators) => {
+            match generators::resolve(&args, clock_seed()) {
+                Ok(settings) => generators::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
+                Err(sentence) => fail(&sentence, 2),
+            }
+        }
         Do::Run(args) => match cli::resolve(&args, clock_seed()) {
             Ok(settings) => run::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
             Err(sentence) => fail(&sentence, 2),
@@ -72,6 +79,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Hold(args) => slow_test::hold::run(args),
         Do::Report { results } if peers::is_one(&results) => match peers::report_again(&results) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("{error:#}"), 1),
+        },
+        Do::Report { results } if generators::is_one(&results) => match generators::report_again(&results) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("{error:#}"), 1),
         },

@@ -47,6 +47,11 @@ pub fn private_kib(text: &str) -> Option<u64> {
     Some(of("Private_Clean")? + of("Private_Dirty")?)
 }
 
+/// The most memory that was ever resident in a process, in KiB, out of `/proc/PID/status` (VmHWM). `None` where it has ended.
+pub fn peak_kib(status: &str) -> Option<u64> {
+    value(status, "VmHWM", ':')?.strip_suffix("kB")?.trim_end().parse().ok()
+}
+
 /// Process ids out of `/proc/PID/task/TID/children`.
 pub fn children(text: &str) -> impl Iterator<Item = i32> {
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok())

@@ -413,7 +413,7 @@ pub fn apache_modules(model: Model) -> Result<&'static Path, String> {
 }
 
 /// The program of that name in PATH or one of the sbin folders.
-fn which(name: &str) -> Option<PathBuf> {
+pub fn which(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(SBIN.iter().map(PathBuf::from))
@@ -422,7 +422,10 @@ fn which(name: &str) -> Option<PathBuf> {
 }
 
 /// The first line a program prints with one option (to either stream), without its prefix.
-fn first_line(program: &Path, option: &str, prefix: &str) -> Result<String, String> {
+///
+/// # Errors
+/// A sentence: it cannot be run.
+pub fn first_line(program: &Path, option: &str, prefix: &str) -> Result<String, String> {
     let output =
         Command::new(program).arg(option).output().map_err(|e| format!("{} cannot be run: {e}", program.display()))?;
     let text = [output.stdout, output.stderr].concat();

@@ -266,7 +266,8 @@ impl Claim {
     }
 }
 
-fn verdict(measured: Option<&Interval>, bound: f64, at_least: bool, rounds_min: usize) -> Verdict {
+/// What an interval says to a bound.
+pub fn verdict(measured: Option<&Interval>, bound: f64, at_least: bool, rounds_min: usize) -> Verdict {
     let Some(measured) = measured else { return Verdict::NotMeasured };
     let (met, missed) = if at_least {
         (measured.low >= bound, measured.high < bound)

@@ -3,15 +3,15 @@
 //! [`plan`] says what is measured; [`mod@run`] measures it into [`results`]; from there all is pure: [`claims`] are held against the
 //! results, [`view`] lays out what is told, and [`page`] writes it as text, Markdown and HTML.
 
-mod claims;
+pub mod claims;
 #[cfg(test)]
 mod fixture;
-mod fleet;
-mod page;
-mod plan;
+pub mod fleet;
+pub mod page;
+pub mod plan;
 mod results;
 mod run;
-mod view;
+pub mod view;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ use crate::output::Output;
 use crate::target::{TARGETS, Target};
 use results::{FORMAT, Peers};
 
+/// The name of its place in a page.
+pub const PLACE: &str = "peers";
 /// The file that keeps a run.
 pub const FILE: &str = "peers.json";
 /// Seconds measured in most cells unless told otherwise; long answers get three or four times as much.
@@ -61,6 +63,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (args.site.is_some(), "--site"),
         (!args.concurrency.is_empty(), "--concurrency"),
         (args.keep_alive != KeepAlive::Both, "--keep-alive"),
+        (!args.generators.is_empty(), "--generators"),
     ] {
         if given {
             return Err(format!(
@@ -125,17 +128,7 @@ pub fn report_again(path: &Path) -> Result<()> {
     if peers.format != FORMAT {
         bail!("{} has format {}, and this version reads {FORMAT}", file.display(), peers.format);
     }
-    write_views(&peers, &Output::at(&file))
-}
-
-/// Writes what is derived from `peers.json`.
-fn write_views(peers: &Peers, out: &Output) -> Result<()> {
-    let view = view::View::of(peers);
-    let judgements =
-        serde_json::to_string_pretty(&view.judgements).context("the verdicts cannot be written as JSON")?;
-    out.file("claims.json", &(judgements + "\n"))?;
-    out.file("report.md", &page::markdown(&view))?;
-    out.file("report.html", &page::html(&view).context("the report cannot be made")?)
+    page::write(&view::View::of(&peers), &Output::at(&file))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The view of a run of `peers` as text for the terminal, as Markdown, and as one HTML file.
+//! The view of a run of `peers` or `generators` as text for the terminal, as Markdown, and as one HTML file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,13 +9,22 @@ use askama::Template;
 
 use super::claims::{Judgement, Verdict};
 use super::view::{Table, View};
+use crate::output::Output;
 use crate::table;
 
-/// The lines between which [`put`] writes.
-const BEGIN: &str = "<!-- begin peers -->";
-const END: &str = "<!-- end peers -->";
+/// Writes everything that is derived from the data.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write(view: &View, out: &Output) -> Result<()> {
+    let judgements =
+        serde_json::to_string_pretty(&view.judgements).context("the verdicts cannot be written as JSON")?;
+    out.file("claims.json", &(judgements + "\n"))?;
+    out.file("report.md", &markdown(view))?;
+    out.file("report.html", &html(view).context("the report cannot be made")?)
+}
 
-/// What is told at the end of the run: the verdicts, what the CPU time was, and the memory.
+/// What is told at the end of the run: the verdicts, and the tables that matter most.
 pub fn terminal(view: &View) -> String {
     let mut text = format!("{}\n\n", view.headline);
     let rows: Vec<Vec<String>> = view.claims.iter().flat_map(|claims| claims.rows.iter().map(claim_row)).collect();
@@ -27,11 +36,8 @@ pub fn terminal(view: &View) -> String {
             let _ = writeln!(text, "  {line}");
         }
     }
-    for shown in view
-        .tables
-        .iter()
-        .filter(|table| table.title.starts_with("CPU a request, µs") || table.title.starts_with("Memory"))
-    {
+    let is_shown = |table: &&Table| view.words.shown.iter().any(|title| table.title.starts_with(title));
+    for shown in view.tables.iter().filter(is_shown) {
         let head: Vec<&str> = shown.head.iter().map(String::as_str).collect();
         let rows: Vec<Vec<String>> =
             shown.rows.iter().map(|row| row.iter().map(|cell| cell.0.clone()).collect()).collect();
@@ -83,25 +89,27 @@ fn markdown_table(text: &mut String, table: &Table) {
     }
 }
 
-/// Writes Markdown into a file: between the lines that mark its place there, or as the whole of a new file.
+/// Writes Markdown into a file: between the lines `<!-- begin NAME -->` and `<!-- end NAME -->` that mark its place there, or as the
+/// whole of a new file.
 ///
 /// # Errors
 /// If the file is there without such lines, or cannot be written.
-pub fn put(file: &Path, markdown: &str) -> Result<()> {
+pub fn put(file: &Path, name: &str, markdown: &str) -> Result<()> {
     let text = match fs::read_to_string(file) {
-        Ok(old) => between(&old, markdown).with_context(|| format!("--markdown {}", file.display()))?,
+        Ok(old) => between(&old, name, markdown).with_context(|| format!("--markdown {}", file.display()))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => markdown.to_owned(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn between(old: &str, markdown: &str) -> Result<String> {
-    let places = old.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+fn between(old: &str, name: &str, markdown: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- begin {name} -->"), format!("<!-- end {name} -->"));
+    let places = old.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
     let Some((before, after)) = places else {
-        bail!("the file is there and has no lines {BEGIN} and {END} to write between");
+        bail!("the file is there and has no lines {begin} and {end} to write between");
     };
-    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", markdown.trim_end()))
+    Ok(format!("{before}{begin}\n\n{}\n\n{end}{after}", markdown.trim_end()))
 }
 
 /// The report as one file that needs nothing else.
@@ -142,11 +150,14 @@ mod tests {
 
     #[test]
     fn a_page_keeps_what_is_around() {
-        let old = format!("# Title\n\n{BEGIN}\nold\n{END}\n\nmore\n");
-        let new = between(&old, "new\n").expect("it has the lines");
-        assert_eq!(new, format!("# Title\n\n{BEGIN}\n\nnew\n\n{END}\n\nmore\n"));
-        assert_eq!(between(&new, "new\n").expect("again"), new);
-        let said = between("# Title\n", "new").expect_err("no place").to_string();
-        assert!(said.contains(BEGIN) && said.contains(END), "{said}");
+        let (begin, end) = ("<!-- begin it -->", "<!-- end it -->");
+        let old = format!("# Title\n\n{begin}\nold\n{end}\n\nmore\n");
+        let new = between(&old, "it", "new\n").expect("it has the lines");
+        assert_eq!(new, format!("# Title\n\n{begin}\n\nnew\n\n{end}\n\nmore\n"));
+        assert_eq!(between(&new, "it", "new\n").expect("again"), new);
+        for (text, name) in [("# Title\n", "it"), (old.as_str(), "other")] {
+            let said = between(text, name, "new").expect_err("no place").to_string();
+            assert!(said.contains(&format!("begin {name}")) && said.contains(&format!("end {name}")), "{said}");
+        }
     }
 }

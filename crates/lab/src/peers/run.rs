@@ -12,7 +12,7 @@ use manifold_stats::Rng;
 use super::fleet::{Instance, Places, Starter};
 use super::plan::{self, Page, Step, Work};
 use super::results::{FORMAT, Idle, PeerCell, PeerTarget, Peers};
-use super::{FILE, Settings, page, view, write_views};
+use super::{FILE, PLACE, Settings, page, view};
 use crate::absent::Absent;
 use crate::cores::{self, Cores};
 use crate::environment;
@@ -332,11 +332,11 @@ fn conclude(peers: &Peers, out: &Output, markdown: Option<&Path>) -> Result<()> 
     // The data first: should the report fail, nothing measured is lost.
     let json = serde_json::to_string(peers).context("the results cannot be written as JSON")?;
     out.file(FILE, &(json + "\n"))?;
-    write_views(peers, out)?;
     let view = view::View::of(peers);
+    page::write(&view, out)?;
     println!("\n{}", page::terminal(&view));
     if let Some(file) = markdown {
-        page::put(file, &page::markdown(&view))?;
+        page::put(file, PLACE, &page::markdown(&view))?;
         println!("Markdown: {}", file.display());
     }
     println!("Report: {}", out.folder().join("report.html").display());

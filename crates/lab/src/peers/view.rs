@@ -12,9 +12,46 @@ use crate::plot::{self, Axis, Who};
 use crate::results::Mark;
 use crate::text;
 
+/// What is said of every run of an experiment.
+#[derive(Debug)]
+pub struct Words {
+    /// Of the report.
+    pub title: &'static str,
+    /// Above the bars.
+    pub bars: &'static str,
+    /// How to read the bars.
+    pub bars_remark: &'static str,
+    /// How titles of tables begin that are shown on the terminal.
+    pub shown: &'static [&'static str],
+    /// How it was measured: headings and paragraphs.
+    pub method: &'static [(&'static str, &'static str)],
+    /// The last line.
+    pub footer: &'static str,
+}
+
+static WORDS: Words = Words {
+    title: "Manifold beside its peers",
+    bars: "What a request costs",
+    bars_remark: "The server’s own processor time a request, user and system. Thin lines are intervals. The responder does nothing but answer: below it is no room for a server that uses epoll.",
+    shown: &["CPU a request, µs", "Memory"],
+    method: &[
+        (
+            "Equal terms",
+            "Every server is held to one processor and has one event loop, or the processes and threads of its model: prefork 1,088 processes, worker 17 of 64 threads, event 4 of 64 threads, the same for manifold and apache2. None writes an access log; connections are kept for 60 s and any number of requests; the backlog is 4,096, or the most the system allows where it cannot be set. Otherwise each has its own defaults, caches included. The responder answers from memory, or by sendfile from a file in memory, and looks at nothing but the end of a head. The configurations and logs are in the folders servers and servers-idle beside this file.",
+        ),
+        (
+            "Figures and intervals",
+            "One cell is one target under one load in one round, loaded by a generator in a process of its own. All servers run all the time and only one is loaded. CPU time is each process’s CPU clock, read before the generator starts and after the server has finished what it left, divided by all requests in between, warm-up included. Figures are medians over rounds with the sign test’s intervals, ratios are Hodges and Lehmann’s estimates over rounds with the signed-rank test’s.",
+        ),
+    ],
+    footer: "Written by manifold lab. The data are in peers.json and claims.json beside this file.",
+};
+
 /// Everything that is told.
 #[derive(Debug)]
 pub struct View {
+    /// What is said of every such run.
+    pub words: &'static Words,
     /// One sentence: how many claims hold.
     pub headline: String,
     /// Every claim, judged.
@@ -69,17 +106,11 @@ impl View {
     pub fn of(peers: &Peers) -> View {
         let maker = Maker { peers };
         let judgements = claims::judge(peers);
-        let mut claims: Vec<Claims> = Vec::new();
-        for judgement in &judgements {
-            match claims.iter_mut().find(|claims| claims.about == judgement.about) {
-                Some(claims) => claims.rows.push(judgement.clone()),
-                None => claims.push(Claims { about: judgement.about.clone(), rows: vec![judgement.clone()] }),
-            }
-        }
         View {
+            words: &WORDS,
             headline: headline(&judgements),
+            claims: by_subject(&judgements),
             judgements,
-            claims,
             bars: maker.bars(),
             tables: maker.tables(),
             limits: maker.limits(),
@@ -89,7 +120,20 @@ impl View {
     }
 }
 
-fn headline(judgements: &[Judgement]) -> String {
+/// The claims by what they are about, in their order.
+pub fn by_subject(judgements: &[Judgement]) -> Vec<Claims> {
+    let mut all: Vec<Claims> = Vec::new();
+    for judgement in judgements {
+        match all.iter_mut().find(|claims| claims.about == judgement.about) {
+            Some(claims) => claims.rows.push(judgement.clone()),
+            None => all.push(Claims { about: judgement.about.clone(), rows: vec![judgement.clone()] }),
+        }
+    }
+    all
+}
+
+/// How many claims hold, as a sentence.
+pub fn headline(judgements: &[Judgement]) -> String {
     let count = |verdict: Verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
     let mut parts = vec![format!("{} met", count(Verdict::Met)), format!("{} missed", count(Verdict::Missed))];
     for verdict in [Verdict::NotDistinguishable, Verdict::NotMeasured] {
@@ -332,7 +376,8 @@ impl Maker<'_> {
     }
 }
 
-fn cell(figure: Option<Interval>, number: fn(f64) -> String) -> (String, String) {
+/// A figure and its interval, as a table has them.
+pub fn cell(figure: Option<Interval>, number: fn(f64) -> String) -> (String, String) {
     match figure {
         Some(figure) => (number(figure.estimate), format!("{} – {}", number(figure.low), number(figure.high))),
         None => ("–".to_owned(), String::new()),

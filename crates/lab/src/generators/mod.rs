@@ -1,0 +1,175 @@
+//! `lab run generators`: Manifold's load generators beside others, against one target that does nothing but answer.
+//!
+//! [`plan`] and [`program`] say what is measured; [`mod@run`] measures it into [`results`]; [`view`] judges what is claimed and lays it
+//! out, and the pages of `lab run peers` write it.
+
+mod plan;
+mod program;
+mod results;
+mod run;
+mod view;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
+
+use crate::cli::{KeepAlive, RunArgs};
+use crate::output::Output;
+use crate::peers::page;
+use crate::peers::view::View;
+use crate::text;
+use program::PROGRAMS;
+use results::{FORMAT, Generators};
+
+/// The file that keeps a run.
+const FILE: &str = "generators.json";
+/// The name of its place in a page.
+const PLACE: &str = "generators";
+/// How long a run may take unless told otherwise, minutes.
+const MINUTES: f64 = 6.0;
+
+/// What the options come to.
+#[derive(Debug)]
+pub struct Settings {
+    /// Those wanted; none: all that are there.
+    names: Vec<String>,
+    rounds: Option<u32>,
+    budget: Duration,
+    seconds: u32,
+    seed: u64,
+    out: Option<PathBuf>,
+    markdown: Option<PathBuf>,
+    command: String,
+}
+
+/// The names of all generators, for the command line.
+pub fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(PROGRAMS.iter().map(|program| program.name))
+}
+
+/// Resolves the options. `clock_seed` is the seed where none was given.
+///
+/// # Errors
+/// A sentence for the user, with the way out.
+pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
+    for (given, option) in [
+        (args.site.is_some(), "--site"),
+        (!args.targets.is_empty(), "--targets"),
+        (!args.concurrency.is_empty(), "--concurrency"),
+        (args.keep_alive != KeepAlive::Both, "--keep-alive"),
+    ] {
+        if given {
+            return Err(format!(
+                "{option} does not go with `generators`, whose target and loads are fixed; leave one of them out"
+            ));
+        }
+    }
+    let seconds = args.seconds.unwrap_or(1.0);
+    if seconds.fract() != 0.0 || seconds < 1.0 {
+        return Err(format!("--seconds {seconds}: most generators know whole seconds only"));
+    }
+    let seed = args.seed.unwrap_or(clock_seed);
+    let mut words = vec!["manifold lab run generators".to_owned()];
+    let numbers = [
+        args.quick.then(|| "--quick".to_owned()),
+        (!args.generators.is_empty()).then(|| format!("--generators {}", args.generators.join(","))),
+        args.minutes.map(|minutes| format!("--minutes {minutes}")),
+        args.rounds.map(|rounds| format!("--rounds {rounds}")),
+        args.seconds.map(|seconds| format!("--seconds {seconds}")),
+        Some(format!("--seed {seed}")),
+    ];
+    words.extend(numbers.into_iter().flatten());
+    let minutes = args.minutes.unwrap_or(if args.quick { 1.5 } else { MINUTES });
+    Ok(Settings {
+        names: args.generators.clone(),
+        rounds: args.rounds,
+        budget: Duration::from_secs_f64(minutes * 60.0),
+        seconds: seconds as u32,
+        seed,
+        out: args.out.clone(),
+        markdown: args.markdown.clone(),
+        command: words.join(" "),
+    })
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// What prevented any result.
+pub fn run(settings: &Settings) -> Result<ExitCode> {
+    run::run(settings)
+}
+
+/// Whether `path` is of a run of this experiment: its file, or the folder with it.
+pub fn is_one(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == FILE) || path.join(FILE).is_file()
+}
+
+/// Writes the report again from `generators.json` or the folder with it.
+///
+/// # Errors
+/// If it cannot be read or written, or is of another format.
+pub fn report_again(path: &Path) -> Result<()> {
+    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let generators: Generators =
+        serde_json::from_str(&text).with_context(|| format!("{} is not a {FILE} of this version", file.display()))?;
+    if generators.format != FORMAT {
+        bail!("{} has format {}, and this version reads {FORMAT}", file.display(), generators.format);
+    }
+    page::write(&view::of(&generators), &Output::at(&file))
+}
+
+/// Writes everything, and tells the answer on the terminal.
+fn conclude(generators: &Generators, out: &Output, markdown: Option<&Path>) -> Result<()> {
+    // The data first: should the report fail, nothing measured is lost.
+    let json = serde_json::to_string(generators).context("the results cannot be written as JSON")?;
+    out.file(FILE, &(json + "\n"))?;
+    let view: View = view::of(generators);
+    page::write(&view, out)?;
+    println!("\n{}", page::terminal(&view));
+    if let Some(file) = markdown {
+        page::put(file, PLACE, &page::markdown(&view))?;
+        println!("Markdown: {}", file.display());
+    }
+    println!("Report: {}", out.folder().join("report.html").display());
+    println!("Took {}; repeat it with: {}", text::duration(generators.took_s), generators.environment.command);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Do};
+    use clap::Parser;
+
+    fn read(line: &[&str]) -> Result<Settings, String> {
+        match Cli::try_parse_from(["lab", "run", "generators"].iter().chain(line)).map_err(|e| e.to_string())?.command {
+            Do::Run(args) => resolve(&args, 42),
+            _ => panic!("another command"),
+        }
+    }
+
+    #[test]
+    fn options_and_the_command_that_repeats_them() {
+        let all = read(&[]).expect("defaults");
+        assert_eq!((all.names.len(), all.rounds, all.seconds), (0, None, 1));
+        assert_eq!(all.command, "manifold lab run generators --seed 42");
+        let line = ["--generators", "load,wrk", "--rounds", "3", "--seconds", "2"];
+        let few = read(&[&line[..], &["--seed", "9"]].concat()).expect("right");
+        assert_eq!((few.names.join(","), few.rounds, few.seconds), ("load,wrk".to_owned(), Some(3), 2));
+        assert_eq!(few.command, format!("manifold lab run generators {} --seed 9", line.join(" ")));
+    }
+
+    #[test]
+    fn options_that_mean_nothing_here_are_refused() {
+        for line in [&["--site", "/"][..], &["--targets", "nginx"], &["--concurrency", "7"], &["--seconds", "0.5"]] {
+            let said = read(line).expect_err("refused");
+            assert!(said.contains(line[0]), "{said}");
+        }
+    }
+}
