@@ -112,6 +112,7 @@ mod tests {
             version: ProtocolVersion::TLSv1_3,
             suite,
             group: None,
+            key_bits: None,
             resumed,
             http2: false,
             nanoseconds: 1000,

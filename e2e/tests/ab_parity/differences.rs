@@ -128,6 +128,9 @@ pub const DIFFERENCES: &[Difference] = &[
     row("full disks", "-g /dev/full -n 3 URL/", &["status 0"], &["status 1", "No space left on device"]),
     row("full disks", "-e /dev/full -n 3 URL/", &["status 0"], &["status 1", "No space left on device"]),
     row("percentiles of short runs", "-n 10 -e DIRout.csv URL/", &["DESCENDS"], &[]),
-    row("TLS", "https://HOSTPORT/", &["Benchmarking"], &["TLS is not in this version"]),
+    row("TLS", "-f TLS1.1 https://127.0.0.1:NOBODY/", &["SSL read failed"], &["TLS before 1.2 is not spoken here"]),
+    row("TLS", "-Z AES128-SHA https://127.0.0.1:NOBODY/", &["SSL read failed"], &["no such cipher suite"]),
+    row("TLS", "-E DIRbody https://127.0.0.1:NOBODY/", &["unable to get certificate"], &["has no certificate in PEM"]),
+    row("TLS", "https://127.0.0.1:NOBODY/", &["SSL read failed"], &["apr_socket_recv: Connection refused"]),
     row("long options", "--no-such-option URL/", &["Complete requests:      1"], &["status 22"]),
 ];

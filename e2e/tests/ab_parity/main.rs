@@ -6,6 +6,7 @@
 mod beyond;
 mod differences;
 mod matrix;
+mod pair;
 mod program;
 mod target;
 
@@ -33,6 +34,11 @@ fn comparable() -> bool {
 fn run(which: Which, line: &str, at: &Place, longest: Duration) -> (Deed, bool) {
     let folder = Scratch::new().unwrap();
     fs::write(folder.path("body"), "a=b&c=d").unwrap();
+    if line.contains("DIRpair") {
+        let (certificate, key) = pair::make(&folder).unwrap();
+        let both = [certificate, key].map(|path| fs::read_to_string(path).unwrap()).concat();
+        fs::write(folder.path("pair"), both).unwrap();
+    }
     let dir = folder.path("").display().to_string();
     let mut command = command(which);
     command.args(at.arguments(line, &dir)).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -144,6 +150,32 @@ fn real_servers() {
         let url = url.trim_end_matches('/');
         let place = Place { url: url.to_owned(), address: String::new(), nobody: 0 };
         check(matrix::REAL, &place, || ());
+    }
+}
+
+/// Certificates are made here and verified by neither: once with a name in the URL, once with an address, which is never told.
+#[test]
+fn secured_servers() {
+    if !comparable() || !peer::servers_are_installed() || !peer::are_installed(&[pair::OPENSSL]) {
+        return;
+    }
+    let folder = Scratch::new().unwrap();
+    let (certificate, key) = pair::make(&folder).unwrap();
+    let (ports, protocols) = ([free_port().unwrap(), free_port().unwrap()], "TLSv1.2 TLSv1.3");
+    let nginx = peer::nginx(&format!(
+        "listen 127.0.0.1:{} ssl; ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_protocols {protocols};",
+        ports[0]
+    ));
+    let apache = peer::apache(&format!(
+        "LoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so\nMaxKeepAliveRequests 0\nListen 127.0.0.1:{port}\n\
+         <VirtualHost 127.0.0.1:{port}>\nSSLEngine on\nSSLProtocol -all +TLSv1.2 +TLSv1.3\n\
+         SSLCertificateFile {certificate}\nSSLCertificateKeyFile {key}\n</VirtualHost>",
+        port = ports[1]
+    ));
+    let _running = [nginx.unwrap(), apache.unwrap()];
+    for (port, host) in ports.into_iter().zip(["localhost", "127.0.0.1"]) {
+        let place = Place { url: format!("https://{host}:{port}"), address: String::new(), nobody: 0 };
+        check(matrix::SECURED, &place, || ());
     }
 }
 

@@ -230,3 +230,26 @@ pub const REAL: &[&str] = &[
     "-n 2 -k -v 3 URL/page.html",
     "-n 2 -v 4 URL/none",
 ];
+
+/// Servers that speak TLS 1.2 and 1.3; `DIRpair` has a client's certificate and key.
+pub const SECURED: &[&str] = &[
+    "URL/page.html",
+    "-n 4 URL/page.html",
+    "-n 30 -c 3 URL/page.html",
+    "-n 30 -c 3 -k URL/page.html",
+    "-n 4 -i URL/page.html",
+    "-n 4 -p DIRbody URL/page.html",
+    "-n 4 -w URL/page.html",
+    "-n 4 -k URL/nothing-here",
+    "-n 4 -I URL/page.html",
+    "-n 4 -f TLS1.2 URL/page.html",
+    "-n 4 -f tls1.3 URL/page.html",
+    "-n 4 -f ALL URL/page.html",
+    "-n 4 -f SSL3 URL/page.html",
+    "-n 4 -f nothing URL/page.html",
+    "-n 4 -f TLS1.2 -Z ECDHE-RSA-AES128-GCM-SHA256 URL/page.html",
+    "-n 4 -f TLS1.2 -Z ECDHE-RSA-CHACHA20-POLY1305 URL/page.html",
+    "-n 4 -Z ECDHE-RSA-AES128-GCM-SHA256 URL/page.html",
+    "-n 4 -E DIRpair URL/page.html",
+    "-n 4 -q -d -S URL/page.html",
+];

@@ -9,7 +9,9 @@ use lexopt::prelude::ValueExt;
 use super::address::Url;
 use super::beyond::Beyond;
 use super::request::{self, Credentials, Method};
+use super::security::Given;
 use crate::leading::leading_number;
+use crate::tls::Client;
 
 /// Most connections ab takes.
 const CONNECTIONS_MAX: i64 = 200_000;
@@ -74,6 +76,10 @@ pub struct Options {
     pub written: String,
     /// The URL.
     pub url: Url,
+    /// How connections are secured, for `https://`.
+    pub tls: Option<Client>,
+    /// Servers are told the name (`-I` not given).
+    pub tells_name: bool,
     /// The request.
     pub request: request::Parts,
 }
@@ -87,6 +93,7 @@ struct Draft {
     concurrency: i64,
     time_limit: Option<i64>,
     timeout: i64,
+    security: Given,
     options: Options,
 }
 
@@ -176,9 +183,11 @@ impl Draft {
             proxy: None,
             written: String::new(),
             url: Url { tls: false, host: String::new(), port: 80, path: String::new(), host_field: String::new() },
+            tls: None,
+            tells_name: true,
             request: request::Parts::default(),
         };
-        Draft { requests: 1, concurrency: 1, time_limit: None, timeout: 30, options }
+        Draft { requests: 1, concurrency: 1, time_limit: None, timeout: 30, security: Given::default(), options }
     }
 
     /// An option without a value; `Ok(false)`: there is no such option.
@@ -194,8 +203,7 @@ impl Draft {
             'w' => _ = options.html.get_or_insert_default(),
             'i' if options.request.method != Method::Unset => return Err(mixed("HEAD")),
             'i' => options.request.method = Method::Head,
-            // Without TLS there is no server name to leave out.
-            'I' => {}
+            'I' => self.security.nameless = true,
             'h' => return Err(Exit::Usage(None)),
             'V' => return Err(Exit::Version),
             _ => return Ok(false),
@@ -246,8 +254,12 @@ impl Draft {
                 let (host, port) = text.split_once(':').unwrap_or((&text, ""));
                 options.proxy = Some((host.to_owned(), leading_number(port)));
             }
-            'E' => check_certificate(&text, read)?,
-            // -Z and -f choose what TLS is to be like, and mean nothing without it.
+            'E' => {
+                check_certificate(&text, read)?;
+                self.security.certificate = Some(text.into());
+            }
+            'Z' => self.security.ciphers = Some(text),
+            'f' => self.security.protocol = Some(text),
             _ => {}
         }
         Ok(())
@@ -266,7 +278,9 @@ impl Draft {
             return Err(wrong("Cannot use concurrency level greater than total number of requests"));
         }
         if url.tls {
-            return Err(Exit::Error(format!("{PROGRAM}: {written}: TLS is not in this version; use an http:// URL")));
+            self.security.http2 = self.options.beyond.http2.is_some();
+            self.options.tls = Some(self.security.client(&url.host)?);
+            self.options.tells_name = !self.security.nameless;
         }
         let options = &mut self.options;
         let beyond = &options.beyond;
@@ -311,6 +325,12 @@ impl Options {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
         let connections = u32::try_from(self.concurrency).unwrap_or(u32::MAX);
         self.beyond.threads.unwrap_or_else(processors).min(connections).max(1)
+    }
+
+    /// The name that servers are told with TLS; an address is no name.
+    pub fn server_name(&self) -> Option<&str> {
+        let told = self.url.tls && self.tells_name && self.url.host.parse::<std::net::IpAddr>().is_err();
+        told.then_some(self.url.host.as_str())
     }
 
     /// Host and port to connect to.
@@ -431,7 +451,10 @@ mod tests {
         );
         check(&["-h"], Exit::Usage(None));
         check(&["-V", "-h"], Exit::Version);
-        assert!(matches!(read(&["https://h/"]).0, Err(Exit::Error(sentence)) if sentence.contains("TLS")));
+        assert!(
+            read(&["https://h/"]).0.is_ok_and(|options| options.tls.is_some() && options.server_name() == Some("h"))
+        );
+        assert!(read(&["-I", "https://h/"]).0.is_ok_and(|options| options.server_name().is_none()));
         check(&["-A", &"x".repeat(766), "h/"], error("Authentication credentials too long\n"));
         check(&["-P", &"x".repeat(766), "h/"], error("Proxy credentials too long\n"));
         check(&["-E", "none", "h/"], error("unable to get certificate from 'none'"));

@@ -14,6 +14,7 @@ use crate::connection::Exchange;
 use crate::native::args::ExpectLength;
 use crate::native::record::{Expectation, Recorder, SUCCESS, ThreadUse};
 use crate::outcome::{Failure, Observer, Verdict};
+use crate::tls::{Fault, Secured};
 
 /// Bytes of an answer shown with `-v 2`.
 const SHOWN_BYTES_MAX: usize = 2047;
@@ -50,6 +51,8 @@ pub struct Collector<'c> {
     pub recorder: Option<Box<Recorder>>,
     /// Takes every request, where they are kept.
     feeder: Option<Feeder>,
+    /// The last thing said of TLS.
+    said: String,
     common: &'c Common,
     rules: Rules,
 }
@@ -155,6 +158,7 @@ impl<'c> Collector<'c> {
             warming,
             recorder: None,
             feeder,
+            said: String::new(),
             common,
             rules,
         }
@@ -290,6 +294,20 @@ impl Observer for Collector<'_> {
         }
     }
 
+    fn secured(&mut self, secured: &Secured) {
+        self.common.secure(secured);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.secured(secured);
+        }
+    }
+
+    fn insecure(&mut self, said: &str) {
+        said.clone_into(&mut self.said);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.insecure(said);
+        }
+    }
+
     fn opened(&mut self, nanoseconds: u64) {
         if let Some(recorder) = &mut self.recorder {
             recorder.opened(nanoseconds);
@@ -340,8 +358,14 @@ impl Collector<'_> {
                 self.counts.write += 1;
                 self.failed_once(exchange, |counts| &mut counts.length)
             }
-            // As of a handshake that fails, which the original counts so.
-            Failure::Tls(_) => self.failed_once(exchange, |counts| &mut counts.exceptions),
+            Failure::Tls(fault) => {
+                let what = match fault {
+                    Fault::Truncated | Fault::Record => "SSL read failed (1) - closing connection",
+                    Fault::Handshake | Fault::Certificate | Fault::Alert => "SSL handshake failed (1).",
+                };
+                super::tell(&format!("{what}\n{}\n", self.said));
+                self.failed_once(exchange, |counts| &mut counts.exceptions)
+            }
             // The server was within its rights to close an idle connection.
             Failure::ClosedReused => Verdict::Retry,
             Failure::Truncated | Failure::NoAnswer => {

@@ -9,6 +9,8 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::tls::Secured;
+
 /// After this many connections that could not be made the run is given up.
 const CONNECT_FAILURES_MAX: u64 = 10;
 /// There is no first answer yet.
@@ -43,6 +45,7 @@ pub struct Common {
 #[derive(Debug, Default)]
 struct Told {
     server: String,
+    secured: Option<Secured>,
     fatal: Option<Fatal>,
     /// Progress has been shown up to here.
     shown: u64,
@@ -106,6 +109,16 @@ impl Common {
                 Err(earlier) => earlier,
             },
         }
+    }
+
+    /// Remembers what the first handshake led to.
+    pub fn secure(&self, secured: &Secured) {
+        self.told().secured.get_or_insert(*secured);
+    }
+
+    /// What the first handshake led to.
+    pub fn secured(&self) -> Option<Secured> {
+        self.told().secured
     }
 
     /// Remembers the server's name.

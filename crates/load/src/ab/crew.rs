@@ -21,6 +21,7 @@ use crate::plan::{AnswerEnd, Plan, Protocol, Stop, Tickets, Timeout, raise_descr
 use crate::report::{Config, PaceConfig, Report, RequestConfig, StageConfig};
 use crate::run::{Share, drive_share};
 use crate::schedule::{Arrivals, Pace, Stage};
+use crate::tls::Secured;
 
 /// From here on a scheduled request counts as late, microseconds.
 pub const LATE_US: u64 = 1000;
@@ -38,6 +39,8 @@ pub struct Run {
     pub ended: Why,
     /// Product name in the first answer's Server field.
     pub server: String,
+    /// What the first handshake led to.
+    pub secured: Option<Secured>,
     /// Body length of the first answer.
     pub length: Option<u64>,
     /// The counts.
@@ -214,6 +217,7 @@ fn together(parts: Vec<Part>, common: &Common, samples: Option<Kept>, began: Sys
     Run {
         ended,
         server: common.server(),
+        secured: common.secured(),
         length: common.length(),
         counts,
         times,
@@ -285,8 +289,10 @@ fn plan(options: &Options, head: &str, to: &[SocketAddr], from: Option<IpAddr>) 
     }
     if let Some(streams) = options.beyond.http2 {
         plan.protocol = Protocol::Http2 { streams };
-        plan.requests[0].bytes = translate(&plan.requests[0].bytes, "http");
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        plan.requests[0].bytes = translate(&plan.requests[0].bytes, scheme);
     }
+    plan.endpoints[0].tls = options.tls.clone();
     plan.requests[0].head_request =
         matches!(&options.request.method, Method::Head) || options.request.method_name() == "HEAD";
     plan

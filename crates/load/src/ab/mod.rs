@@ -15,6 +15,7 @@ mod html;
 mod repeat;
 mod report;
 mod request;
+mod security;
 mod spool;
 mod usage;
 
@@ -293,6 +294,7 @@ fn figures(options: &Options, run: &Run) -> Figures {
         server: run.server.clone(),
         host: options.url.host.clone(),
         port: options.url.port,
+        tls: security::lines(run.secured.as_ref(), options.server_name()),
         path: options.url.path.clone(),
         length: (!options.variable_length).then(|| run.length.unwrap_or(0)),
         concurrency: options.concurrency,

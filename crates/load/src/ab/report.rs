@@ -17,6 +17,8 @@ pub struct Figures {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// The lines on TLS, if there is any.
+    pub tls: String,
     /// Path as asked for.
     pub path: String,
     /// Body length of the first answer; `None` where lengths may vary.
@@ -74,7 +76,7 @@ fn lines(out: &mut String, figures: &Figures) -> fmt::Result {
     let counts = &figures.counts;
     writeln!(out, "\n\nServer Software:        {}", figures.server)?;
     writeln!(out, "Server Hostname:        {}", figures.host)?;
-    writeln!(out, "Server Port:            {}\n", figures.port)?;
+    writeln!(out, "Server Port:            {}\n{}", figures.port, figures.tls)?;
     writeln!(out, "Document Path:          {}", figures.path)?;
     writeln!(out, "Document Length:        {}\n", figures.document_length())?;
     writeln!(out, "Concurrency Level:      {}", figures.concurrency)?;

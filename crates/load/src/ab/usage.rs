@@ -50,9 +50,9 @@ Options are:
     -r              Go on after errors on a connection.
     -m method       Use this method
     -h              Print this text
-    -I              Send no server name with TLS
-    -Z ciphersuite  Cipher suites for TLS
-    -f protocol     Protocol versions for TLS
-    -E certfile     Client certificate for TLS
-                    TLS itself is not in this version
+    -I              Send no server name with TLS (SNI)
+    -Z ciphersuite  Cipher suites for TLS, by their names, with colons
+    -f protocol     Protocol version for TLS: TLS1.2, TLS1.3 or ALL
+    -E certfile     Client certificate for TLS, those that vouch for it and
+                    its key in one file (PEM)
 ";

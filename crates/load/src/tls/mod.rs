@@ -2,6 +2,7 @@
 //!
 //! [`stream`] is one connection's state without a socket, [`names`] what protocol versions and cipher suites are called.
 
+mod key;
 pub mod names;
 mod session;
 pub mod stream;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
-use rustls::{CipherSuite, ProtocolVersion, SupportedCipherSuite};
+use rustls::{CipherSuite, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 /// A version of the protocol that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,23 +47,34 @@ pub fn version(version: ProtocolVersion) -> &'static str {
     }
 }
 
+/// Where the key came from, as ab shows it.
+pub fn temporary_key(group: NamedGroup) -> Option<&'static str> {
+    match group {
+        NamedGroup::X25519 => Some("X25519 253 bits"),
+        NamedGroup::secp256r1 => Some("ECDH prime256v1 256 bits"),
+        NamedGroup::secp384r1 => Some("ECDH secp384r1 384 bits"),
+        NamedGroup::secp521r1 => Some("ECDH secp521r1 521 bits"),
+        _ => None,
+    }
+}
+
 /// All suites in the order of browsers: with 128 bits first, which is the least work.
 pub fn as_browsers() -> Vec<SupportedCipherSuite> {
     let mut suites = ALL_CIPHER_SUITES.to_vec();
-    suites.sort_by_key(|suite| bits(*suite) != 128);
+    suites.sort_by_key(|suite| bits(suite.suite()) != 128);
     suites
 }
 
 /// All suites in the order of OpenSSL: with 256 bits first.
 pub fn as_openssl() -> Vec<SupportedCipherSuite> {
     let mut suites = ALL_CIPHER_SUITES.to_vec();
-    suites.sort_by_key(|suite| (bits(*suite) != 256, registered(suite.suite()).contains("CHACHA20")));
+    suites.sort_by_key(|suite| (bits(suite.suite()) != 256, registered(suite.suite()).contains("CHACHA20")));
     suites
 }
 
 /// Key length of a suite in bits.
-pub fn bits(suite: SupportedCipherSuite) -> u32 {
-    if registered(suite.suite()).contains("_128_") { 128 } else { 256 }
+pub fn bits(suite: CipherSuite) -> u32 {
+    if registered(suite).contains("_128_") { 128 } else { 256 }
 }
 
 /// The registry's name, `TLS_...`; rustls has a prefix of its own for those of TLS 1.3.

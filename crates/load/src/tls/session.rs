@@ -1,5 +1,6 @@
 //! What came of a handshake, in words of our own: the rest of the generator does not know whose TLS it is.
 
+use super::key;
 use rustls::{CipherSuite, CommonState, Error, HandshakeKind, NamedGroup, ProtocolVersion};
 
 /// What was negotiated.
@@ -11,6 +12,8 @@ pub struct Secured {
     pub suite: CipherSuite,
     /// Where the key comes from; `None`: from an earlier session alone.
     pub group: Option<NamedGroup>,
+    /// Length of the server's key; `None`: it was not shown, since a session was resumed, or is of a kind not known.
+    pub key_bits: Option<u32>,
     /// An earlier session was resumed.
     pub resumed: bool,
     /// HTTP/2 is to be spoken (ALPN `h2`).
@@ -22,11 +25,14 @@ pub struct Secured {
 impl Secured {
     /// Of a connection whose handshake, which took so many nanoseconds, is over.
     pub fn of(state: &CommonState, nanoseconds: u64) -> Secured {
+        let resumed = state.handshake_kind() == Some(HandshakeKind::Resumed);
+        let certificate = state.peer_certificates().and_then(<[_]>::first).filter(|_| !resumed);
         Secured {
             version: state.protocol_version().unwrap_or(ProtocolVersion::Unknown(0)),
             suite: state.negotiated_cipher_suite().map_or(CipherSuite::Unknown(0), |suite| suite.suite()),
             group: state.negotiated_key_exchange_group().map(rustls::crypto::SupportedKxGroup::name),
-            resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
+            key_bits: certificate.and_then(key::bits),
+            resumed,
             http2: state.alpn_protocol() == Some(b"h2"),
             nanoseconds,
         }

@@ -42,6 +42,7 @@ fn thread(rng: &mut Rng) -> Tally {
             version: ProtocolVersion::TLSv1_3,
             suite: CipherSuite::TLS13_AES_128_GCM_SHA256,
             group: None,
+            key_bits: None,
             resumed: some() > 1,
             http2: false,
             nanoseconds: 1_000_000 * some(),
