@@ -134,6 +134,41 @@ fn peers_are_measured_and_claims_are_judged() {
     assert!(dom.contains("id=\"answer\"") && dom.matches("<svg").count() == 10);
 }
 
+/// Ours and Debian's, each understood, with what it used. What they reach is a matter of the machine.
+#[test]
+fn generators_are_measured_beside_each_other() {
+    let _alone = alone();
+    let scratch = Scratch::new().unwrap();
+    let (folder, page) = (scratch.path("report"), scratch.path("page.md"));
+    fs::write(&page, "# Figures\n\n<!-- begin generators -->\n<!-- end generators -->\n\nThe end.\n").unwrap();
+    let names = ["load", "manifold-ab", "manifold-siege", "wrk", "h2load", "ab", "siege"];
+    let mut command = binary::command(["lab", "run", "generators", "--rounds", "1", "--generators"]);
+    let command = command.arg(names.join(",")).arg("--out").arg(&folder).arg("--markdown").arg(&page);
+    let output = command.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{said}", output.status);
+    let read = |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
+    let (generators, claims) = (read("generators.json"), read("claims.json"));
+    let programs = generators["programs"].as_array().unwrap();
+    assert_eq!(programs.iter().map(|program| program["name"].as_str().unwrap()).collect::<Vec<_>>(), names, "{said}");
+    let cells = generators["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3 * names.len(), "{said}");
+    for cell in cells {
+        let cpu = cell["cpu_s"].as_f64().unwrap();
+        // On a busy machine siege may get nothing done with a thousand threads.
+        let may_fail = names[cell["program"].as_u64().unwrap() as usize] == "siege";
+        assert!(may_fail || cell["done"].as_u64().unwrap() > 0, "{cell:#}");
+        assert!(cpu > 0.0 && cpu < cell["wall_s"].as_f64().unwrap() * 64.0, "{cell:#}");
+        assert!(cell["peak_kib"].as_u64().unwrap() > 1000, "{cell:#}");
+    }
+    assert!(claims.as_array().unwrap().len() > 8, "{claims:#}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("# Figures\n") && page.ends_with("The end.\n") && page.contains("| manifold load |"));
+    let again = binary::command(["lab", "report"]).arg(&folder).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert!(fs::read_to_string(folder.join("report.html")).unwrap().contains("id=\"answer\""));
+}
+
 /// Opens the report in headless Chromium: the answer is there in words, plots are drawn, nothing is fetched, and at the
 /// width of a phone and of a desktop something is painted.
 fn check_report(report: &Path) {
