@@ -105,7 +105,7 @@ fn newer_http_keeps_connections_with_chunks() {
     );
     let (_, stdout, _) = run(&target, "-n 1 --http1.1 -v 2 URL/echo");
     assert!(stdout.contains("GET /echo HTTP/1.1\r\nConnection: close\r\n"), "{stdout}");
-    assert_eq!(run(&target, "--http2 URL/").0, Some(22));
+    assert_eq!(run(&target, "--http2 --http1.1 URL/").0, Some(22));
 }
 
 #[test]
