@@ -8,6 +8,7 @@
 
 pub mod ab;
 pub mod alarm;
+pub mod compare;
 pub mod connection;
 pub mod content;
 mod grid;
@@ -24,6 +25,7 @@ pub mod responder;
 pub mod run;
 pub mod schedule;
 pub mod siege;
+pub mod slices;
 mod tally;
 pub mod tls;
 pub mod units;

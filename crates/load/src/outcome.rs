@@ -40,8 +40,24 @@ pub trait Observer {
     /// An answer is complete. `Break` ends the run.
     fn completed(&mut self, exchange: &Exchange) -> ControlFlow<()>;
 
+    /// Called about ten times a second, whatever happens; `vitals` tells how the thread does.
+    fn tick(&mut self, _now: u64, _vitals: impl FnOnce() -> Vitals) {}
+
     /// A request ended without a complete answer.
     fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict;
+}
+
+/// How a thread does, counted since the window's beginning but for what is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vitals {
+    /// Requests under way now.
+    pub under_way: u64,
+    /// Requests of a schedule that were begun.
+    pub begun: u64,
+    /// Of those, begun more than a millisecond late by the thread's own fault.
+    pub late: u64,
+    /// Of those, that had to wait for a connection.
+    pub short_of_connections: u64,
 }
 
 /// Why a request has no complete answer.

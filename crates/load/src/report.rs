@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::latencies::Latencies;
 use crate::plan::Protocol;
+use crate::slices::Slices;
 
 mod distribution;
 mod flags;
@@ -17,7 +18,7 @@ pub use distribution::{Distribution, decode, encode};
 pub use flags::{Flag, NO_DESCRIPTOR, NO_LOCAL_PORT, flags};
 
 /// Version of this document's shape; it changes when a reader must.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// One run of the generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +93,8 @@ pub struct Report {
     pub turn_histogram: Option<Distribution>,
     /// Completions over time.
     pub series: Series,
+    /// The latencies of each second: what the intervals of a comparison are drawn from.
+    pub slices: Slices,
     /// Of a replayed log, what became of its lines; absent in other runs, and where reports were merged.
     pub replay: Option<Replayed>,
     /// Reasons not to believe the figures as they are; empty in a sound run.

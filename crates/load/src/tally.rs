@@ -13,6 +13,7 @@ use crate::report::{
     Bytes, Config, Connect, Distribution, Errors, Generator, Kept, Machine, PaceConfig, Report, SCHEMA, Series,
     StatusClasses, Summary, Unfinished, flags,
 };
+use crate::slices::{SLICE, SLICES_MAX, Slice, Slices};
 
 /// From this share of its wall time on a thread counts as busy all the time.
 const SATURATED_SHARE: f64 = 0.95;
@@ -80,6 +81,8 @@ pub struct Tally {
     pub busy_share_max: f64,
     /// Completions over time.
     pub series: Grid<Interval>,
+    /// The latencies of each second.
+    pub slices: Grid<Slice>,
     /// A run was ended early.
     pub interrupted: bool,
 }
@@ -117,6 +120,7 @@ impl Default for Tally {
             cpu_share_max: 0.0,
             busy_share_max: 0.0,
             series: Grid::empty(INTERVAL, INTERVALS_MAX),
+            slices: Grid::empty(SLICE, SLICES_MAX),
             interrupted: false,
         }
     }
@@ -164,6 +168,7 @@ impl Tally {
         self.cpu_share_max = self.cpu_share_max.max(other.cpu_share_max);
         self.busy_share_max = self.busy_share_max.max(other.busy_share_max);
         self.series.merge(&other.series);
+        self.slices.merge(&other.slices);
         self.interrupted |= other.interrupted;
     }
 
@@ -206,6 +211,7 @@ impl Tally {
             generator: self.generator(),
             turn_histogram: Distribution::of(&self.turns),
             series: series(&self.series),
+            slices: Slices::of(&self.slices),
             replay: None,
             flags: Vec::new(),
             machines,
@@ -266,6 +272,7 @@ impl Tally {
             cpu_share_max: report.generator.cpu_share_max_thread,
             busy_share_max: report.generator.busy_share_max_thread,
             series: grid(&report.series).ok_or_else(|| contradiction("series"))?,
+            slices: report.slices.grid()?,
             interrupted: report.flags.contains(&crate::report::Flag::Interrupted),
         })
     }

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
+use manifold_stats::Verdict;
 
+use crate::compare::{Doubt, Figure, Pair};
 use crate::report::Report;
 use crate::units;
 
@@ -15,6 +17,8 @@ pub struct Threshold {
     /// Microseconds, requests a second, a number, or with `percent` a share of all requests in percent.
     pub(crate) value: f64,
     pub(crate) percent: bool,
+    /// The value is how many times that of a base.
+    times: bool,
     /// As it was written.
     pub(crate) text: String,
 }
@@ -63,6 +67,18 @@ impl fmt::Display for Breach {
 /// # Errors
 /// A sentence that names the condition and what can be written.
 pub fn parse(list: &str) -> Result<Vec<Threshold>, String> {
+    let thresholds = parse_with_ratios(list)?;
+    match thresholds.iter().find(|threshold| threshold.times) {
+        Some(ratio) => Err(format!("`{}`: there is nothing to compare with here", ratio.text)),
+        None => Ok(thresholds),
+    }
+}
+
+/// The same where there is another run to be compared with: `p99>1.1x` is a condition on the ratio.
+///
+/// # Errors
+/// As of [`parse`].
+pub fn parse_with_ratios(list: &str) -> Result<Vec<Threshold>, String> {
     list.split(',').map(|condition| one(condition.trim())).collect()
 }
 
@@ -80,6 +96,12 @@ fn one(text: &str) -> Result<Threshold, String> {
     };
     let metric = metric(name.trim()).ok_or_else(|| wrong("the metric is none of pNN, mean, max, rate, completed, errors, non2xx, wrong-status, wrong-length, wrong-content, unfinished"))?;
     let value = value.trim();
+    if let Some(times) = value.strip_suffix('x') {
+        let times = times.parse().ok().filter(|times| (0.0..=f64::MAX).contains(times));
+        let value = times.filter(|_| metric.figure().is_some());
+        let value = value.ok_or_else(|| wrong("a ratio as 1.1x can be asked of pNN, mean, rate and errors"))?;
+        return Ok(Threshold { metric, comparison, value, percent: false, times: true, text: text.to_owned() });
+    }
     let (number, percent) = value.strip_suffix('%').map_or((value, false), |number| (number, true));
     let parsed = match metric {
         _ if percent && !metric.is_count() => None,
@@ -90,7 +112,7 @@ fn one(text: &str) -> Result<Threshold, String> {
         _ => number.parse().ok().filter(|number| (0.0..=f64::MAX).contains(number)),
     };
     let value = parsed.ok_or_else(|| wrong("the value cannot be read"))?;
-    Ok(Threshold { metric, comparison, value, percent, text: text.to_owned() })
+    Ok(Threshold { metric, comparison, value, percent, times: false, text: text.to_owned() })
 }
 
 fn metric(name: &str) -> Option<Metric> {
@@ -113,6 +135,17 @@ fn metric(name: &str) -> Option<Metric> {
 }
 
 impl Metric {
+    /// What of two runs is compared by it.
+    fn figure(self) -> Option<Figure> {
+        match self {
+            Metric::Percentile(quantile) => Some(Figure::Percentile(quantile)),
+            Metric::Mean => Some(Figure::Mean),
+            Metric::Rate => Some(Figure::Rate),
+            Metric::Errors => Some(Figure::Errors),
+            _ => None,
+        }
+    }
+
     /// It counts requests, so that it can be a part of all.
     fn is_count(self) -> bool {
         matches!(
@@ -165,6 +198,27 @@ impl Threshold {
         self.is_passed_by(value).then(|| Breach { condition: format!("{}{unit}", self.text), value })
     }
 
+    /// It compares with another run.
+    pub fn is_ratio(&self) -> bool {
+        self.times
+    }
+
+    /// A ratio is passed if its whole interval is beyond; one that cannot be told is no pass, for else a run that is too short would
+    /// always do.
+    fn ratio_breach(&self, pair: &Pair<'_>) -> Option<Breach> {
+        let row = pair.ratio(self.metric.figure()?);
+        let upwards = matches!(self.comparison, Comparison::Above | Comparison::AtLeast);
+        let appeared = if upwards { Verdict::More } else { Verdict::Less };
+        let (passed, doubt) = match row.ratio {
+            Ok(interval) => (self.is_passed_by(if upwards { interval.low } else { interval.high }), None),
+            Err(Doubt::NoFigure) if self.metric == Metric::Errors => (row.verdict == appeared, None),
+            Err(doubt) => (true, Some(doubt)),
+        };
+        let value = row.base.zip(row.new).map_or(f64::NAN, |(base, new)| new / base);
+        let doubt = doubt.map(|doubt| format!(" ({})", doubt.meaning())).unwrap_or_default();
+        passed.then(|| Breach { condition: format!("{}{doubt}", self.text), value })
+    }
+
     fn is_passed_by(&self, value: f64) -> bool {
         match self.comparison {
             Comparison::Above => value > self.value,
@@ -175,12 +229,15 @@ impl Threshold {
     }
 }
 
-/// The thresholds that a run has passed.
-pub fn breaches(thresholds: &[Threshold], report: &Report) -> Vec<Breach> {
+/// The thresholds that a run has passed; `pair`: it and the one it is compared with, which ratios need.
+pub fn breaches(thresholds: &[Threshold], report: &Report, pair: Option<&Pair<'_>>) -> Vec<Breach> {
     let latencies = report.histogram.as_ref().and_then(|histogram| histogram.latencies().ok());
     let all = (report.completed + report.errors.total()).max(1) as f64;
     let histogram = latencies.as_ref().map(|latencies| &latencies.histogram);
-    let breach = |threshold: &Threshold| threshold.breach(threshold.metric.of(report, histogram), all);
+    let breach = |threshold: &Threshold| match (threshold.times, pair) {
+        (false, _) => threshold.breach(threshold.metric.of(report, histogram), all),
+        (true, pair) => threshold.ratio_breach(pair?),
+    };
     thresholds.iter().filter_map(breach).collect()
 }
 
@@ -216,11 +273,41 @@ mod tests {
             ("rate<51/s,rate<=50,rate<50", 2),
             ("completed<100,wrong-status>0,unfinished>100", 0),
         ] {
-            let breaches = breaches(&parse(list).expect(list), &report);
+            let breaches = breaches(&parse(list).expect(list), &report, None);
             assert_eq!(breaches.len(), passed, "{list}: {breaches:?}");
         }
         let none = Report { completed: 0, latency_us: None, histogram: None, ..report };
-        assert_eq!(breaches(&parse("p50>1h").expect("a threshold"), &none).len(), 1, "no answer is no good answer");
+        assert_eq!(
+            breaches(&parse("p50>1h").expect("a threshold"), &none, None).len(),
+            1,
+            "no answer is no good answer"
+        );
+    }
+
+    #[test]
+    fn ratios_are_held_against_their_intervals() {
+        let mut report = report();
+        let (mut slices, mut all) = (crate::slices::none(), crate::latencies::Latencies::default());
+        for second in 0..20 {
+            let mut latencies = crate::latencies::Latencies::default();
+            (1..=100).for_each(|n| latencies.record(n * 1_000_000 + second));
+            all.merge(&latencies);
+            crate::grid::Cell::add(slices.at((second + 1) * 1_000_000_000), &crate::slices::Slice::of(&latencies, 0));
+        }
+        (report.started_unix_us, report.seconds) = (1_000_000, 20.0);
+        report.slices = crate::slices::Slices::of(&slices);
+        (report.histogram, report.completed) = (crate::report::Distribution::of(&all), all.count());
+        report.errors = Default::default();
+        let faster = Report { requests_per_second: 100.0, ..report.clone() };
+        let short = Report { slices: crate::slices::Slices::of(&crate::slices::none()), ..report.clone() };
+        let check = |base: &Report, new: &Report, list: &str, passed: usize| {
+            let pair = Pair::of(("base", base), ("new", new)).expect("sound");
+            let got = breaches(&parse_with_ratios(list).expect(list), new, Some(&pair));
+            assert_eq!(got.len(), passed, "{list}: {got:?}");
+        };
+        check(&report, &faster, "rate>1.5x,rate>=1.9x,rate>2.1x,rate<3x,rate<1x", 3);
+        check(&report, &report, "rate<1x,rate>1x,p50>1x,p90<0.99x,errors>1x", 0);
+        check(&report, &short, "rate<0.5x,p50>10x", 2);
     }
 
     #[test]
@@ -233,6 +320,9 @@ mod tests {
             ("p99>fast", "cannot be read"),
             ("p99>5%", "cannot be read"),
             ("non2xx>-1", "cannot be read"),
+            ("p99>1.1x", "nothing to compare with"),
+            ("non2xx>1.1x", "a ratio as 1.1x can be asked"),
+            ("p99>-1x", "a ratio as 1.1x"),
             ("", "no < or >"),
         ] {
             match parse(list) {

@@ -11,6 +11,7 @@
 //! - [`judge`]: what may be claimed of many ratios at once.
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
 //! - [`share_interval`]: what part of requests was bad, where neighbours share their fate.
+//! - [`sums_interval`] and [`quotient`]: an interval within one run from its seconds, and the ratio of two.
 //! - [`capacity`]: which rate to try next in search of the highest at which conditions hold.
 //!
 //! Nothing here reads a clock or a random device: the same numbers and the same seed give the same answer.
@@ -21,6 +22,7 @@ mod claims;
 mod describe;
 mod interval;
 mod rng;
+mod series;
 mod share;
 mod sign;
 mod signed_rank;
@@ -31,6 +33,7 @@ pub use claims::{Comparison, ERROR, Rounds, judge};
 pub use describe::{geometric_mean, median, quantile};
 pub use interval::{Interval, LEVEL, ROUNDS_MIN, Verdict, attainable_level};
 pub use rng::Rng;
+pub use series::{SECONDS_MIN, quotient, sums_interval};
 pub use share::{Batch, Level, ShareInterval, share_interval};
 pub use sign::median_interval;
 pub use signed_rank::ratio_interval;

@@ -21,6 +21,7 @@ use crate::plan::{AnswerEnd, Plan, Protocol, Stop, Tickets, Timeout, raise_descr
 use crate::report::{Config, PaceConfig, Report, RequestConfig, StageConfig};
 use crate::run::{Share, drive_share};
 use crate::schedule::{Arrivals, Pace, Stage};
+use crate::slices;
 use crate::tls::Secured;
 
 /// From here on a scheduled request counts as late, microseconds.
@@ -126,8 +127,10 @@ pub fn run(options: &Options, head: &str, to: &[SocketAddr], from: Option<IpAddr
         io::Result::Ok((parts?, samples))
     })?;
     let results: Vec<ThreadResult> = parts.iter_mut().filter_map(|part| part.result.take()).collect();
-    let report =
-        options.beyond.reports().then(|| assemble::merge(config(options, &plan, to[0], threads), began, &results));
+    let report = options
+        .beyond
+        .reports()
+        .then(|| assemble::merge(config(options, &plan, to[0], threads), began, &results, slices::none()));
     let run = together(parts, &common, samples, began);
     Ok(Run { report, ..run })
 }

@@ -233,7 +233,7 @@ fn show_beyond(options: &Options, report: &Report) -> io::Result<usize> {
         std::fs::write(path, native::files::hdr(report)?)
             .map_err(|error| io::Error::other(format!("cannot write {}: {}", path.display(), plain(&error))))?;
     }
-    let breaches = verdict::breaches(&options.beyond.fail_on, report);
+    let breaches = verdict::breaches(&options.beyond.fail_on, report, None);
     breaches.iter().for_each(|breach| tell(&format!("ab: failed on {breach}\n")));
     Ok(breaches.len())
 }

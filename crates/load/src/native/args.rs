@@ -24,6 +24,7 @@ pub fn usage() -> String {
 const OPTIONS: &str = "\
 Usage: manifold load URL... -c N (-n N | --duration SECONDS) [options]
        manifold load merge A.json B.json ...        (the reports of several machines as one; see its --help)
+       manifold load compare BASE.json NEW.json     (the ratios of two reports; see its --help)
        manifold load --target-server [options]      (a server that does nothing but answer; see its --help)
 
 Keeps N connections busy with one request each (closed loop), or sends requests by a schedule whatever becomes of
@@ -75,6 +76,8 @@ those before (open loop: --rate or --stage), and reports what came back.
       --source ADDR       connect from this local address; several are used in turn
   -4, -6, --ipv4, --ipv6  only addresses of this family
       --fail-on LIST      conditions that make the run fail, as 'p99>50ms,errors>1%,non2xx>0,rate<1000'
+      --compare BASE.json say how many times the figures of an earlier report (--json) these are, with intervals;
+                          --fail-on takes ratios then, as 'p99>1.1x,rate<0.95x'
       --csv FILE          write the time series
       --hdr FILE          write the latencies as an HdrHistogram log
       --json              print the report as one JSON document
@@ -135,6 +138,8 @@ pub struct Options {
     pub csv: Option<PathBuf>,
     /// Where the latencies go, as an HdrHistogram log.
     pub hdr: Option<PathBuf>,
+    /// The report of an earlier run, to be held against.
+    pub compare: Option<OsString>,
     /// Not one run but a search.
     pub find_max: Option<FindMax>,
     /// A log is to be replayed.
@@ -301,6 +306,7 @@ mod tests {
             ("http://h/ --replay f --replay-speed 0", "a number is needed"),
             ("http://h/ --replay f --replay-speed 2 --replay-rate 5", "one of --replay-speed and --replay-rate"),
             ("http://h/ -t 1 --replay-unsafe", "need --replay LOG"),
+            ("http://h/ -t 1 --fail-on p99>1.1x", "give --compare"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -5,10 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::args::{ExpectLength, Options};
 use super::record::{Recorder, ThreadUse};
 use super::spec::RequestSpec;
+use crate::grid::Grid;
 use crate::outcome::{Ended, Outcome};
 use crate::plan::{Address, Plan};
 use crate::report::{Config, Machine, PaceConfig, Report, RequestConfig, StageConfig};
 use crate::schedule::{Arrivals, Pace, Think};
+use crate::slices::Slice;
 use crate::tally::Tally;
 
 /// What one thread leaves.
@@ -20,16 +22,22 @@ pub struct ThreadResult {
     pub used: ThreadUse,
 }
 
-/// Merges the threads' figures; `began` is the time of the run's clock 0.
-pub fn assemble(options: &Options, plan: &Plan, began: SystemTime, threads: &[ThreadResult]) -> Report {
-    let mut report = merge(config(options, plan), began, threads);
+/// Merges the threads' figures; `began` is the time of the run's clock 0, `slices` the latencies of each second where they were kept.
+pub fn assemble(
+    options: &Options,
+    plan: &Plan,
+    began: SystemTime,
+    threads: &[ThreadResult],
+    slices: Grid<Slice>,
+) -> Report {
+    let mut report = merge(config(options, plan), began, threads, slices);
     report.replay = options.log.as_ref().map(|log| log.told.clone());
     report
 }
 
 /// The same for whoever has no options of ours.
-pub fn merge(config: Config, began: SystemTime, threads: &[ThreadResult]) -> Report {
-    let mut sum = Tally::default();
+pub fn merge(config: Config, began: SystemTime, threads: &[ThreadResult], slices: Grid<Slice>) -> Report {
+    let mut sum = Tally { slices, ..Tally::default() };
     threads.iter().for_each(|thread| sum.add(&tally(thread, began)));
     let mut report = sum.report(config, Vec::new());
     report.machines = vec![Machine::of(&report, host())];

@@ -2,8 +2,10 @@
 
 pub mod args;
 pub(crate) mod assemble;
+mod comparing;
 pub(crate) mod files;
 pub mod find_max;
+mod handover;
 mod merge;
 mod pace;
 mod plan_file;
@@ -20,29 +22,35 @@ mod summary;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, SystemTime};
 
 use manifold_sys::signal::{Signal, Signals};
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
+use crate::compare::Pair;
 use crate::h2::request::translate;
 use crate::outcome::{Clock, Outcome};
 use crate::plan::{Order, Plan, Protocol, Request, Stop, Tickets, Timeout, raise_descriptor_limit};
 use crate::report::Report;
 use crate::responder;
 use crate::run::{Share, drive_share};
+use crate::verdict;
 use args::{Command, Options};
 use assemble::ThreadResult;
 use find_max::condition::Tally;
+use handover::Hand;
 use record::{ANY_STATUS, Expectation, Recorder, SUCCESS, ThreadUse};
 use show::Output;
 use spec::RequestSpec;
 
 /// Pause of a connection after a refused connection attempt.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
+/// How often what the threads hand over is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 /// Descriptors needed besides the connections: standard streams, epoll instances, libraries.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
@@ -54,6 +62,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
     if args.first().is_some_and(|word| word == "merge") {
         return merge::main(args.into_iter().skip(1));
+    }
+    if args.first().is_some_and(|word| word == "compare") {
+        return comparing::main(args.into_iter().skip(1));
     }
     let options = match args::parse(args.into_iter()) {
         Ok(Command::Help) => {
@@ -69,14 +80,30 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     if options.find_max.is_some() {
         return find_max::main(&options);
     }
-    let output = Output { json: options.json, csv: options.csv.clone(), hdr: options.hdr.clone() };
-    match run(&options).and_then(|report| show::show(&report, &output).map(|()| report)) {
-        Ok(report) => show::verdict(&report, &options.fail_on),
+    match run_and_show(&options) {
+        Ok(status) => status,
         Err(error) => {
             eprintln!("manifold load: {error}");
             ExitCode::from(1)
         }
     }
+}
+
+fn run_and_show(options: &Options) -> io::Result<ExitCode> {
+    let base = options.compare.as_ref().map(read::file).transpose().map_err(io::Error::other)?;
+    let report = run(options)?;
+    let output = Output { json: options.json, csv: options.csv.clone(), hdr: options.hdr.clone() };
+    show::show(&report, &output)?;
+    let Some(base) = base else { return Ok(show::verdict(&report, &options.fail_on)) };
+    let pair = Pair::of((&base.name, &base.report), ("this run", &report)).map_err(io::Error::other)?;
+    let text = comparing::text(&pair);
+    if options.json {
+        eprint!("{text}");
+    } else {
+        show::print(&format!("\n{text}"))?;
+    }
+    let breaches = verdict::breaches(&options.fail_on, &report, Some(&pair));
+    Ok(show::status(&breaches, comparing::is_flagged(&pair)))
 }
 
 /// Makes the run.
@@ -90,8 +117,14 @@ pub fn run(options: &Options) -> io::Result<Report> {
     };
     let plan = prepare(options)?;
     let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let (began, results) = drive(options, &plan, &signals, None)?;
-    Ok(assemble::assemble(options, &plan, began, &results))
+    let (hands, mut keeper) = handover::channel(options.threads as usize);
+    let (began, mut results) =
+        drive(options, &plan, &signals, None, hands, &mut || keeper.collect(|_thread, _second| {}))?;
+    keeper.collect(|_thread, _second| {});
+    // What the threads had not handed over at their end.
+    let last = results.iter_mut().filter_map(|result| result.outcome.observer.hand.take());
+    last.for_each(|hand| keeper.keep(&hand.second));
+    Ok(assemble::assemble(options, &plan, began, &results, keeper.slices))
 }
 
 /// What has to be there before the first connection: descriptors, addresses, somebody who listens.
@@ -108,12 +141,15 @@ fn prepare(options: &Options) -> io::Result<Plan> {
     plan(options)
 }
 
-/// Carries a plan out: when it began, and what each thread leaves. Each has a copy of the tally.
+/// Carries a plan out: when it began, and what each thread leaves. Each has a copy of the tally, and one of the hands if there are any. This
+/// thread meanwhile does `meanwhile` ten times a second, off the processors that the others are bound to where it can.
 fn drive(
     options: &Options,
     plan: &Plan,
     signals: &Signals,
     tally: Option<&Tally>,
+    hands: Vec<Hand>,
+    meanwhile: &mut dyn FnMut(),
 ) -> io::Result<(SystemTime, Vec<ThreadResult>)> {
     let began = SystemTime::now();
     let run = Run {
@@ -127,11 +163,23 @@ fn drive(
         tally,
     };
     let results: io::Result<Vec<ThreadResult>> = std::thread::scope(|scope| {
+        let (working, over) = mpsc::channel::<()>();
+        let mut hands = hands.into_iter();
         let start = |number| {
-            let body = move || run.one_thread(number);
+            let (hand, working) = (hands.next(), working.clone());
+            let body = move || {
+                // Let go of at the thread's end, however it ends.
+                let _working = working;
+                run.one_thread(number, hand)
+            };
             std::thread::Builder::new().name(format!("load-{number}")).spawn_scoped(scope, body)
         };
         let threads: Vec<_> = (0..options.threads).map(start).collect::<io::Result<_>>()?;
+        drop(working);
+        step_aside(&options.pin);
+        while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(LOOK) {
+            meanwhile();
+        }
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a generator thread failed"))))
@@ -154,7 +202,7 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn one_thread(self, number: u32) -> io::Result<ThreadResult> {
+    fn one_thread(self, number: u32, hand: Option<Hand>) -> io::Result<ThreadResult> {
         let Run { options, plan, .. } = self;
         let bound = bind_to_cpu(&options.pin, number);
         // A thread that cannot be bound still has to arrive here, or the others wait for ever.
@@ -169,12 +217,26 @@ impl Run<'_> {
         };
         let expectations = options.specs().iter().map(expectation).collect();
         let mut recorder = Recorder::new(expectations, plan.pace.is_open(), self.began);
-        recorder.tally = self.tally.cloned();
+        (recorder.tally, recorder.hand) = (self.tally.cloned(), hand);
         let share = Share { thread: number, threads: options.threads, connections: connections as usize };
         let outcome: Outcome<Recorder> =
             drive_share(plan, self.tickets, share, self.clock, Some(self.signals.as_fd()), recorder);
         let used = ThreadUse::now().since(outcome.observer.used_before);
         Ok(ThreadResult { outcome, used })
+    }
+}
+
+/// Leaves the processors that the generator's threads are bound to, if there are others.
+fn step_aside(pin: &[usize]) {
+    let Ok(mut ours) = sched_getaffinity(Pid::from_raw(0)) else { return };
+    for cpu in pin {
+        // One beyond what a set can name is told of by the thread that is to be bound to it.
+        let _unknown = ours.unset(*cpu);
+    }
+    let any = (0..CpuSet::count()).any(|cpu| ours.is_set(cpu).unwrap_or(false));
+    if !pin.is_empty() && any {
+        // Where this is refused, it stays where it is.
+        let _refused = sched_setaffinity(Pid::from_raw(0), &ours);
     }
 }
 

@@ -105,8 +105,8 @@ mod tests {
             ("\n", "is empty"),
             ("hello", "is no report of manifold load --json: expected value"),
             ("[1, 2]", "is no report"),
-            ("{\"schema\": 3}", "is no report of manifold load --json: missing field `version`"),
-            ("{\"schema\": 3, \"version\": \"0.1.0\"}", "is no report of manifold load --json: missing field"),
+            ("{\"schema\": 4}", "is no report of manifold load --json: missing field `version`"),
+            ("{\"schema\": 4, \"version\": \"0.1.0\"}", "is no report of manifold load --json: missing field"),
             (cut, "ends in the middle of a report: line"),
             (&old, "has schema 1 (Manifold 0.1.0), and this version reads schema"),
         ] {

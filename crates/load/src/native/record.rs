@@ -10,11 +10,12 @@ use nix::sys::time::TimeValLike;
 
 use super::args::ExpectLength;
 use super::find_max::condition::{Seen, Tally};
+use super::handover::Hand;
 use crate::connection::Exchange;
 use crate::grid::{Grid, INTERVAL, INTERVALS_MAX, Interval};
 use crate::handshakes::Handshakes;
 use crate::latencies::Latencies;
-use crate::outcome::{Failure, Observer, Verdict, nanoseconds};
+use crate::outcome::{Failure, Observer, Verdict, Vitals, nanoseconds};
 use crate::report::{Bytes, Errors, NO_DESCRIPTOR, NO_LOCAL_PORT};
 use crate::tls::{Fault, Secured};
 
@@ -113,6 +114,8 @@ pub struct Recorder {
     pub used_before: ThreadUse,
     /// What a search counts besides.
     pub tally: Option<Tally>,
+    /// Where each second goes, if somebody keeps them.
+    pub hand: Option<Hand>,
     /// The time of the run's clock 0, nanoseconds since 1970-01-01 UTC.
     epoch: u64,
     expectations: Vec<Expectation>,
@@ -127,6 +130,7 @@ impl Recorder {
         let epoch = nanoseconds(began.duration_since(UNIX_EPOCH).unwrap_or_default());
         Recorder {
             epoch,
+            hand: None,
             latencies: Latencies::default(),
             service: Latencies::default(),
             first_bytes: Latencies::default(),
@@ -202,6 +206,9 @@ impl Observer for Recorder {
         self.bytes = Bytes::default();
         self.series = Grid::new(INTERVAL, INTERVALS_MAX, self.epoch + now);
         self.window_start = now;
+        if let Some(hand) = &mut self.hand {
+            hand.window_opens(self.epoch + now);
+        }
         if let Some(tally) = &mut self.tally {
             tally.open(now);
         }
@@ -237,9 +244,20 @@ impl Observer for Recorder {
         let interval = self.series.at(self.epoch + exchange.finished);
         interval.completed += 1;
         interval.longest = interval.longest.max(latency / 1000);
+        if let Some(hand) = &mut self.hand {
+            let second = hand.at(self.epoch + exchange.finished);
+            second.latencies.record(latency);
+            second.received += exchange.received;
+        }
         self.count_bytes(exchange);
         self.check(exchange, latency);
         ControlFlow::Continue(())
+    }
+
+    fn tick(&mut self, now: u64, vitals: impl FnOnce() -> Vitals) {
+        if let Some(hand) = &mut self.hand {
+            hand.at(self.epoch + now).vitals = vitals();
+        }
     }
 
     fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict {
@@ -251,22 +269,27 @@ impl Observer for Recorder {
             tally.unanswered(exchange.intended);
         }
         self.series.at(self.epoch + exchange.finished).failed += 1;
-        let class = match failure {
-            Failure::Connect(_) => &mut self.errors.connect,
-            Failure::Receive(_) => &mut self.errors.receive,
-            Failure::Write(_) => &mut self.errors.write,
-            Failure::Tls(_) => &mut self.errors.tls,
-            Failure::Timeout => &mut self.errors.timeout,
-            Failure::Truncated => &mut self.errors.length,
-            Failure::ClosedReused => &mut self.errors.closed_reused,
-            Failure::StreamReset => &mut self.errors.receive,
-            Failure::NoAnswer | Failure::Malformed | Failure::NotHttp2 | Failure::Refused => {
-                &mut self.errors.exceptions
-            }
-        };
-        *class += 1;
+        if let Some(hand) = &mut self.hand {
+            *class(&mut hand.at(self.epoch + exchange.finished).errors, failure) += 1;
+        }
+        *class(&mut self.errors, failure) += 1;
         *self.failures.entry(name(failure)).or_default() += 1;
         Verdict::Count
+    }
+}
+
+/// The class that a failure counts in.
+fn class(errors: &mut Errors, failure: Failure) -> &mut u64 {
+    match failure {
+        Failure::Connect(_) => &mut errors.connect,
+        Failure::Receive(_) => &mut errors.receive,
+        Failure::Write(_) => &mut errors.write,
+        Failure::Tls(_) => &mut errors.tls,
+        Failure::Timeout => &mut errors.timeout,
+        Failure::Truncated => &mut errors.length,
+        Failure::ClosedReused => &mut errors.closed_reused,
+        Failure::StreamReset => &mut errors.receive,
+        Failure::NoAnswer | Failure::Malformed | Failure::NotHttp2 | Failure::Refused => &mut errors.exceptions,
     }
 }
 

@@ -96,6 +96,7 @@ impl Default for Settings {
             awake: false,
             poller: PollerKind::Ring,
             fail_on: Vec::new(),
+            compare: None,
             csv: None,
             hdr: None,
             find_max: None,
@@ -146,8 +147,9 @@ impl Settings {
             "resolve" => options.route.resolve.push(Resolve::parse(value)?),
             "unix-socket" => options.route.unix_socket = Some(PathBuf::from(value)),
             "source" => options.route.source.push(source(value)?),
-            "fail-on" => options.fail_on.extend(verdict::parse(value)?),
+            "fail-on" => options.fail_on.extend(verdict::parse_with_ratios(value)?),
             "poller" => options.poller = poller(value)?,
+            "compare" => options.compare = Some(value.into()),
             "csv" => options.csv = Some(PathBuf::from(value)),
             "hdr" => options.hdr = Some(PathBuf::from(value)),
             _ => {
@@ -308,6 +310,9 @@ impl RawRequest {
 
 /// Rules between options.
 fn check(options: &Options) -> Result<(), String> {
+    if options.compare.is_none() && options.fail_on.iter().any(verdict::Threshold::is_ratio) {
+        return Err("--fail-on has a ratio, and nothing to compare with: give --compare BASE.json".to_owned());
+    }
     if options.stop_requests.is_none() && options.duration.is_none() && options.replay.is_none() {
         return Err("give -n N or --duration SECONDS, or it would never end".to_owned());
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::{files, summary};
 use crate::report::Report;
-use crate::verdict::{self, Threshold};
+use crate::verdict::{self, Breach, Threshold};
 
 /// Exit status of a run that has passed a threshold, as k6 has it.
 pub const FAILED: u8 = 99;
@@ -48,16 +48,32 @@ pub fn show(report: &Report, output: &Output) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the conditions that hold; the status to exit with.
+/// Writes text to standard output.
+///
+/// # Errors
+/// That of the write.
+pub fn print(text: &str) -> io::Result<()> {
+    io::stdout().lock().write_all(text.as_bytes())
+}
+
+/// Tells the conditions that a run holds; the status to exit with.
 pub fn verdict(report: &Report, fail_on: &[Threshold]) -> ExitCode {
-    let breaches = verdict::breaches(fail_on, report);
+    status(&verdict::breaches(fail_on, report, None), is_flagged(report))
+}
+
+/// Tells what was passed; the status to exit with.
+pub fn status(breaches: &[Breach], is_flagged: bool) -> ExitCode {
     breaches.iter().for_each(|breach| eprintln!("manifold load: failed on {breach}"));
-    let flagged = !report.flags.is_empty() || report.machines.iter().any(|machine| !machine.flags.is_empty());
     if !breaches.is_empty() {
         ExitCode::from(FAILED)
-    } else if flagged {
+    } else if is_flagged {
         ExitCode::from(3)
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// There are reasons not to believe the report, or a part of it.
+pub fn is_flagged(report: &Report) -> bool {
+    !report.flags.is_empty() || report.machines.iter().any(|machine| !machine.flags.is_empty())
 }

@@ -2,11 +2,16 @@
 
 use crate::latencies::Latencies;
 
+/// A request that begins this much later than it should is late, nanoseconds.
+const LATE_NS: u64 = 1_000_000;
+
 /// A thread's account of itself in the measured window.
 #[derive(Debug, Default)]
 pub struct Health {
     /// How late scheduled requests began through the generator's own fault: since they were due and a connection was free for them.
     pub lag: Latencies,
+    /// Of these, longer than a millisecond.
+    pub late: u64,
     /// Requests that were due before a connection was free for them, and the longest they had to wait for it, nanoseconds.
     pub short_of_connections: u64,
     /// See `short_of_connections`.
@@ -20,7 +25,9 @@ pub struct Health {
 impl Health {
     /// A request that was due at `due` begins at `now` on a connection that had been free since `free_since`.
     pub(super) fn dispatched(&mut self, due: u64, free_since: u64, now: u64) {
-        self.lag.record(now.saturating_sub(due.max(free_since)));
+        let lag = now.saturating_sub(due.max(free_since));
+        self.lag.record(lag);
+        self.late += u64::from(lag > LATE_NS);
         if free_since > due {
             self.short_of_connections += 1;
             self.short_longest = self.short_longest.max(free_since - due);
@@ -39,6 +46,7 @@ impl Health {
     pub fn merge(&mut self, other: &Health) {
         self.lag.merge(&other.lag);
         self.turns.merge(&other.turns);
+        self.late += other.late;
         self.short_of_connections += other.short_of_connections;
         self.short_longest = self.short_longest.max(other.short_longest);
         self.awake += other.awake;

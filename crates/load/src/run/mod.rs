@@ -21,7 +21,7 @@ use manifold_stats::Rng;
 
 use crate::alarm::Alarm;
 use crate::connection::{Connection, KnownHead, Reading};
-use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, nanoseconds};
+use crate::outcome::{Clock, Ended, Observer, Outcome, Time, Unsent, Vitals, nanoseconds};
 use crate::plan::{Picker, Plan, PollerKind, Protocol, Tickets, Timeout};
 use crate::schedule::{Coming, Pace, Schedule, Think};
 use crate::wire::{Epoll, Multiplexed, Tls, Uring, Wire, slots_below};
@@ -147,6 +147,13 @@ enum Phase {
     Receiving,
     /// The answer is complete; the server is to close.
     Closing,
+}
+
+impl Phase {
+    /// There is a request without a complete answer.
+    fn is_under_way(self) -> bool {
+        matches!(self, Phase::Connecting | Phase::Sending | Phase::Receiving)
+    }
 }
 
 /// An open loop's schedule and who can serve it.
@@ -291,7 +298,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         }
         self.turn_until_end(now);
         let ended_at = self.clock.now();
-        let waiting = |slot: &&Slot| matches!(slot.phase, Phase::Connecting | Phase::Sending | Phase::Receiving);
+        let waiting = |slot: &&Slot| slot.phase.is_under_way();
         let age = |slot: &Slot| ended_at.saturating_sub(slot.connection.exchange.intended);
         Outcome {
             unfinished: self.slots.iter().filter(waiting).map(age).collect(),
@@ -387,8 +394,19 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         }
         if now >= self.moments.sweep {
             self.sweep(now);
+            self.tick(now);
             self.moments.sweep = now + nanoseconds(SWEEP);
         }
+    }
+
+    fn tick(&mut self, now: u64) {
+        let (slots, health) = (&self.slots, &self.health);
+        self.observer.tick(now, || Vitals {
+            under_way: slots.iter().filter(|slot| slot.phase.is_under_way()).count() as u64,
+            begun: health.lag.count(),
+            late: health.late,
+            short_of_connections: health.short_of_connections,
+        });
     }
 
     /// When the loop has to look up again even if nothing happens, and whether it must not be late.

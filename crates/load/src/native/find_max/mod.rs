@@ -28,6 +28,7 @@ use crate::outcome::{Ended, nanoseconds};
 use crate::plan::Plan;
 use crate::report::{Flag, Report};
 use crate::schedule::{Pace, Stage};
+use crate::slices;
 use crate::verdict;
 use condition::{Bad, Condition, Tally, merge};
 pub use options::FindMax;
@@ -144,10 +145,10 @@ fn one_step(
     plan.pace = options.pace_with_warmup();
     plan.stop.duration = options.duration;
     let tally = Tally::new(conditions, length);
-    let (began, mut threads) = drive(&options, plan, signals, Some(&tally))?;
+    let (began, mut threads) = drive(&options, plan, signals, Some(&tally), Vec::new(), &mut || {})?;
     threads.iter_mut().for_each(count_unanswered);
     let batches = merge(threads.iter().filter_map(|thread| thread.outcome.observer.tally.as_ref()));
-    let report = assemble(&options, plan, began, &threads);
+    let report = assemble(&options, plan, began, &threads, slices::none());
     let allowed: Vec<f64> = conditions.iter().map(|condition| condition.allowed).collect();
     let mut verdict = Verdict::from(decide(&allowed, &batches, Level::Usual));
     // What holds holds, however hard it was for the generator.
