@@ -57,8 +57,8 @@ fn words(command: &str) -> Vec<OsString> {
 fn fault(command: &str) -> Option<String> {
     let given = words(command).into_iter().skip(2).collect::<Vec<_>>();
     let said = match given.first().and_then(|first| first.to_str()) {
-        // It reads its files at once, which are not there: status 1, and 2 for what it does not understand.
-        Some("merge") => {
+        // They read their files at once, which are not there: status 1, and 2 for what it does not understand.
+        Some("merge" | "compare") => {
             let wrong = format!("{:?}", ExitCode::from(2));
             Some(format!("{:?}", manifold_load::main(given.into_iter()))).filter(|status| *status == wrong)
         }
