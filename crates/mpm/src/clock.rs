@@ -18,7 +18,6 @@ thread_local! {
 }
 
 /// Begins the thread's next turn: call it when input was collected, or after a wait.
-#[inline]
 pub fn tick() -> Turn {
     static THREADS: AtomicU64 = AtomicU64::new(0);
     let number = match TURN.get() {
