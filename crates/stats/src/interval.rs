@@ -1,8 +1,9 @@
 //! What a figure over rounds says: the interval it lies in, and whether a ratio is told apart from 1.
 //!
 //! Both kinds of interval are exact whatever the distribution of the rounds, as long as they are independent of each other: a median's by
-//! counting signs ([`median_interval`]), a ratio's by ranking as well ([`ratio_interval`]). Percentile bootstrap intervals, which are usual
-//! in their place, are too narrow for the few rounds that a run has: of the median of 7 normal rounds they hold the truth in 87 of 100 runs.
+//! counting signs ([`median_interval`](crate::median_interval)), a ratio's by ranking as well ([`ratio_interval`](crate::ratio_interval)).
+//! Percentile bootstrap intervals, which are usual in their place, are too narrow for the few rounds that a run has: of the median of 7
+//! normal rounds they hold the truth in 87 of 100 runs.
 
 /// The level of every interval: 95 %.
 pub const LEVEL: f64 = 0.95;
