@@ -14,13 +14,13 @@ use nix::errno::Errno;
 use crate::file_cache::{FileCache, Wait};
 use crate::location::Locations;
 
-/// Adds the module's hooks; `files` is shared with the other modules of the site.
-pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCache>) {
+/// Adds the module's hooks; `files` is shared with the other modules of the site. `names_shown`: a log shows the names of files.
+pub fn register(phases: &mut Phases, document_root: PathBuf, files: &Arc<FileCache>, names_shown: bool) {
     let mut root = document_root.into_os_string().into_encoded_bytes();
     if root.ends_with(b"/") {
         root.pop();
     }
-    phases.add_for(Concern::Plain, Phase::QuickHandler, KnownPaths(Arc::clone(files)));
+    phases.add_for(Concern::Plain, Phase::QuickHandler, KnownPaths { files: Arc::clone(files), names_shown });
     phases.add(Phase::TranslateName, OfPath(move |request: &mut Request| translate_name(&root, request)));
     let files = Arc::clone(files);
     phases.add(Phase::MapToStorage, OfPath(move |request: &mut Request| map_to_storage(&files, request)));
@@ -45,12 +45,17 @@ pub fn register_default_handler(phases: &mut Phases) {
 
 /// Paths that were answered with a file as it is. What stands there now is looked up for each request all the same; where it is
 /// not the file that was remembered, as it was, the phases find out what has become of it.
-struct KnownPaths(Arc<FileCache>);
+struct KnownPaths {
+    files: Arc<FileCache>,
+    /// Somebody will look at the request's file name.
+    names_shown: bool,
+}
 
 impl Hook for KnownPaths {
     fn run(&self, request: &mut Request) -> Outcome {
         let wait = wait(request);
-        match self.0.recall(&request.path, request.turn, wait, &mut request.filename) {
+        let filename = self.names_shown.then_some(&mut request.filename);
+        match self.files.recall(&request.path, request.turn, wait, filename) {
             Some(resource) => {
                 request.response.body = Body::Resource(resource);
                 Outcome::Done
@@ -63,7 +68,7 @@ impl Hook for KnownPaths {
         let response = &request.response;
         let is_file_alone = matches!(response.body, Body::Resource(_)) && response.status == Status::OK;
         if is_file_alone && response.fields.is_empty() && request.content_type.is_none() {
-            self.0.remember(&request.path, &request.filename);
+            self.files.remember(&request.path, &request.filename);
         }
     }
 }

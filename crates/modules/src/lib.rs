@@ -54,7 +54,8 @@ pub fn phases(settings: Settings) -> Phases {
     let mut phases = Phases::new();
     let files = Arc::new(FileCache::new(&settings.files, settings.document_root.clone(), settings.types));
     let locations = Arc::new(settings.locations);
-    core::register(&mut phases, settings.document_root, &files);
+    let names_shown = settings.access_logs.iter().any(AccessLog::shows_file_names);
+    core::register(&mut phases, settings.document_root, &files, names_shown);
     authz_core::register(&mut phases, &locations);
     core::register_set_handler(&mut phases, &locations);
     let (index, server) = (settings.directory_index, settings.server_name);

@@ -144,15 +144,17 @@ impl FileCache {
     }
 
     /// The file that `path` was answered with before ([`remember`](Self::remember)), if it is what a look-up would find now; its
-    /// name goes into `filename`. `None`: what stands there has to be looked up by its name.
+    /// name goes into `filename`, where that is wanted. `None`: what stands there has to be looked up by its name.
     #[inline]
-    pub fn recall(&self, path: &[u8], turn: Turn, wait: Wait, filename: &mut Vec<u8>) -> Option<Arc<Resource>> {
+    pub fn recall(&self, path: &[u8], turn: Turn, wait: Wait, filename: Option<&mut Vec<u8>>) -> Option<Arc<Resource>> {
         front::with(self.id, |front| {
             let slot = front.find_path(path)?;
             // Whoever looks it up by its name meets the same error.
             let Ok(Some(Found::File(resource))) = self.check(slot, turn, wait) else { return None };
-            filename.clear();
-            filename.extend_from_slice(slot.known.as_ref()?.path.as_bytes());
+            if let Some(filename) = filename {
+                filename.clear();
+                filename.extend_from_slice(slot.known.as_ref()?.path.as_bytes());
+            }
             Some(resource)
         })
     }

@@ -151,6 +151,11 @@ impl Format {
         Ok(Format(items))
     }
 
+    /// Whether an item shows the name of the file.
+    pub(super) fn shows_file_names(&self) -> bool {
+        self.0.iter().any(|item| matches!(item.what, What::Filename))
+    }
+
     /// Whether an item shows a field of the answer.
     pub(super) fn shows_response_fields(&self) -> bool {
         self.0.iter().any(|item| matches!(item.what, What::ResponseField(_)))

@@ -43,6 +43,11 @@ impl AccessLog {
         let around = Surroundings { zone: TimeZone::system(), server };
         Ok(AccessLog { file: BatchedFile::open(path, buffering)?, format, around })
     }
+
+    /// Whether its lines show the names of files.
+    pub(crate) fn shows_file_names(&self) -> bool {
+        self.format.shows_file_names()
+    }
 }
 
 impl LogTransaction for AccessLog {
