@@ -4,10 +4,36 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 
 use crate::csv;
 use crate::report;
 use crate::results::Results;
+
+/// What was measured in a run, as one of its files keeps it.
+pub trait Kept: DeserializeOwned {
+    /// The file's name.
+    const FILE: &'static str;
+    /// The format that this version writes and reads.
+    const FORMAT: u32;
+
+    /// The format that it was written in.
+    fn format(&self) -> u32;
+}
+
+impl Kept for Results {
+    const FILE: &'static str = "results.json";
+    const FORMAT: u32 = crate::results::FORMAT;
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
+/// Whether `path` is of a run that keeps this: the file, or the folder with it.
+pub fn keeps<T: Kept>(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == T::FILE) || path.join(T::FILE).is_file()
+}
 
 /// An output folder of our own.
 #[derive(Debug)]
@@ -33,23 +59,23 @@ impl Output {
         Ok(Output { folder })
     }
 
-    /// The folder of an earlier run, by its `results.json` or itself, and what it holds.
+    /// The folder of an earlier run, by the file with its data or itself, and what that holds.
     ///
     /// # Errors
     /// If it cannot be read, or is of another format.
-    pub fn open(results: &Path) -> Result<(Output, Results)> {
-        let file = if results.is_dir() { results.join("results.json") } else { results.to_owned() };
+    pub fn open<T: Kept>(path: &Path) -> Result<(Output, T)> {
+        let file = if path.is_dir() { path.join(T::FILE) } else { path.to_owned() };
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let read: Results = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a results.json of this version", file.display()))?;
-        if read.format != crate::results::FORMAT {
-            bail!("{} has format {}, and this version reads {}", file.display(), read.format, crate::results::FORMAT);
+        let read: T = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a {} of this version", file.display(), T::FILE))?;
+        if read.format() != T::FORMAT {
+            bail!("{} has format {}, and this version reads {}", file.display(), read.format(), T::FORMAT);
         }
         Ok((Output::at(&file), read))
     }
 
     /// The folder of a file of an earlier run.
-    pub fn at(file: &Path) -> Output {
+    fn at(file: &Path) -> Output {
         let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Output { folder: folder.to_owned() }
     }
@@ -100,7 +126,7 @@ mod tests {
         let out = Output::create(Some(&folder)).expect("a new folder");
         let results = fixture::clear_winner();
         out.write(&results).expect("it can be written");
-        let (again, read) = Output::open(&folder).expect("it can be read");
+        let (again, read) = Output::open::<Results>(&folder).expect("it can be read");
         // Not the whole: a float may differ in its last bit after a decimal text.
         assert_eq!((read.cells.len(), &read.targets), (results.cells.len(), &results.targets));
         assert_eq!(read.experiment, results.experiment);
@@ -108,7 +134,7 @@ mod tests {
         let said = Output::create(Some(&folder)).expect_err("it is not empty").to_string();
         assert!(said.contains("--out"), "{said}");
         fs::write(folder.join("results.json"), "{}").expect("it can be written");
-        let said = Output::open(&folder).expect_err("no results").to_string();
+        let said = Output::open::<Results>(&folder).expect_err("no results").to_string();
         assert!(said.contains("not a results.json"), "{said}");
         fs::remove_dir_all(&folder).expect("it can be removed");
     }

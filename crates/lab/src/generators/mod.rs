@@ -9,24 +9,19 @@ mod results;
 mod run;
 mod view;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::{KeepAlive, RunArgs};
-use crate::output::Output;
+use crate::output::{self, Kept, Output};
 use crate::peers::page;
-use crate::peers::view::View;
-use crate::text;
 use program::PROGRAMS;
 use results::{FORMAT, Generators};
 
-/// The file that keeps a run.
-const FILE: &str = "generators.json";
 /// The name of its place in a page.
 const PLACE: &str = "generators";
 /// How long a run may take unless told otherwise, minutes.
@@ -104,9 +99,18 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     run::run(settings)
 }
 
+impl Kept for Generators {
+    const FILE: &'static str = "generators.json";
+    const FORMAT: u32 = FORMAT;
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
 /// Whether `path` is of a run of this experiment: its file, or the folder with it.
 pub fn is_one(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == FILE) || path.join(FILE).is_file()
+    output::keeps::<Generators>(path)
 }
 
 /// Writes the report again from `generators.json` or the folder with it.
@@ -114,31 +118,8 @@ pub fn is_one(path: &Path) -> bool {
 /// # Errors
 /// If it cannot be read or written, or is of another format.
 pub fn report_again(path: &Path) -> Result<()> {
-    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
-    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let generators: Generators =
-        serde_json::from_str(&text).with_context(|| format!("{} is not a {FILE} of this version", file.display()))?;
-    if generators.format != FORMAT {
-        bail!("{} has format {}, and this version reads {FORMAT}", file.display(), generators.format);
-    }
-    page::write(&view::of(&generators), &Output::at(&file))
-}
-
-/// Writes everything, and tells the answer on the terminal.
-fn conclude(generators: &Generators, out: &Output, markdown: Option<&Path>) -> Result<()> {
-    // The data first: should the report fail, nothing measured is lost.
-    let json = serde_json::to_string(generators).context("the results cannot be written as JSON")?;
-    out.file(FILE, &(json + "\n"))?;
-    let view: View = view::of(generators);
-    page::write(&view, out)?;
-    println!("\n{}", page::terminal(&view));
-    if let Some(file) = markdown {
-        page::put(file, PLACE, &page::markdown(&view))?;
-        println!("Markdown: {}", file.display());
-    }
-    println!("Report: {}", out.folder().join("report.html").display());
-    println!("Took {}; repeat it with: {}", text::duration(generators.took_s), generators.environment.command);
-    Ok(())
+    let (out, generators) = Output::open::<Generators>(path)?;
+    page::write(&view::of(&generators), &out)
 }
 
 #[cfg(test)]

@@ -14,12 +14,13 @@ use nix::sys::time::TimeValLike;
 use super::plan::{self, Step, WORKS};
 use super::program::{Found, Job, PROGRAMS, siegerc};
 use super::results::{Cell, Described, FORMAT, Generators};
-use super::{Settings, conclude};
+use super::{PLACE, Settings, view};
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::peers::fleet::{Places, Starter};
+use crate::peers::page;
 use crate::peers::plan::Page;
 use crate::progress::{self, Progress};
 use crate::results::{Environment, Missing};
@@ -84,7 +85,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         took_s: run.began.elapsed().as_secs_f64(),
         cells,
     };
-    conclude(&generators, &run.out, settings.markdown.as_deref())?;
+    let markdown = settings.markdown.as_deref().map(|file| (file, PLACE));
+    page::conclude(&generators, &view::of(&generators), &run.out, markdown, generators.took_s)?;
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 

@@ -13,22 +13,19 @@ mod results;
 mod run;
 pub mod view;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::cli::{KeepAlive, RunArgs};
-use crate::output::Output;
+use crate::output::{self, Kept, Output};
 use crate::target::{TARGETS, Target};
 use results::{FORMAT, Peers};
 
 /// The name of its place in a page.
 pub const PLACE: &str = "peers";
-/// The file that keeps a run.
-pub const FILE: &str = "peers.json";
 /// Seconds measured in most cells unless told otherwise; long answers get three or four times as much.
 const MEASURED_S: f64 = 0.3;
 /// How long a run may take unless told otherwise, minutes.
@@ -111,9 +108,18 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     run::run(settings)
 }
 
+impl Kept for Peers {
+    const FILE: &'static str = "peers.json";
+    const FORMAT: u32 = FORMAT;
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
 /// Whether `path` is of a run of this experiment: its file, or the folder with it.
 pub fn is_one(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == FILE) || path.join(FILE).is_file()
+    output::keeps::<Peers>(path)
 }
 
 /// Writes the report again from `peers.json` or the folder with it.
@@ -121,14 +127,8 @@ pub fn is_one(path: &Path) -> bool {
 /// # Errors
 /// If it cannot be read or written, or is of another format.
 pub fn report_again(path: &Path) -> Result<()> {
-    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
-    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let peers: Peers =
-        serde_json::from_str(&text).with_context(|| format!("{} is not a {FILE} of this version", file.display()))?;
-    if peers.format != FORMAT {
-        bail!("{} has format {}, and this version reads {FORMAT}", file.display(), peers.format);
-    }
-    page::write(&view::View::of(&peers), &Output::at(&file))
+    let (out, peers) = Output::open::<Peers>(path)?;
+    page::write(&view::View::of(&peers), &out)
 }
 
 #[cfg(test)]

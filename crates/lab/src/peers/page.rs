@@ -6,11 +6,37 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use askama::Template;
+use serde::Serialize;
 
 use super::claims::{Judgement, Verdict};
 use super::view::{Table, View};
-use crate::output::Output;
-use crate::table;
+use crate::output::{Kept, Output};
+use crate::{table, text};
+
+/// Writes all of a run that has ended, and tells the answer on the terminal. `place` is its name in a page of Markdown.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn conclude<T: Kept + Serialize>(
+    kept: &T,
+    view: &View,
+    out: &Output,
+    markdown: Option<(&Path, &str)>,
+    took_s: f64,
+) -> Result<()> {
+    // The data first: should the report fail, nothing measured is lost.
+    let json = serde_json::to_string(kept).context("the results cannot be written as JSON")?;
+    out.file(T::FILE, &(json + "\n"))?;
+    write(view, out)?;
+    println!("\n{}", terminal(view));
+    if let Some((file, place)) = markdown {
+        put(file, place, &self::markdown(view))?;
+        println!("Markdown: {}", file.display());
+    }
+    println!("Report: {}", out.folder().join("report.html").display());
+    println!("Took {}; repeat it with: {}", text::duration(took_s), view.command);
+    Ok(())
+}
 
 /// Writes everything that is derived from the data.
 ///

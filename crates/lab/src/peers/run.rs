@@ -12,7 +12,7 @@ use manifold_stats::Rng;
 use super::fleet::{Instance, Places, Starter};
 use super::plan::{self, Page, Step, Work};
 use super::results::{FORMAT, Idle, PeerCell, PeerTarget, Peers};
-use super::{FILE, PLACE, Settings, page, view};
+use super::{PLACE, Settings, page, view};
 use crate::absent::Absent;
 use crate::cores::{self, Cores};
 use crate::environment;
@@ -81,7 +81,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         cells: measured.cells,
         idle,
     };
-    conclude(&peers, &run.out, settings.markdown.as_deref())?;
+    let markdown = settings.markdown.as_deref().map(|file| (file, PLACE));
+    page::conclude(&peers, &view::View::of(&peers), &run.out, markdown, peers.took_s)?;
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -325,21 +326,4 @@ fn described(installed: &Installed) -> PeerTarget {
         model: target.model,
         version: installed.version.clone(),
     }
-}
-
-/// Writes everything, and tells the answer on the terminal.
-fn conclude(peers: &Peers, out: &Output, markdown: Option<&Path>) -> Result<()> {
-    // The data first: should the report fail, nothing measured is lost.
-    let json = serde_json::to_string(peers).context("the results cannot be written as JSON")?;
-    out.file(FILE, &(json + "\n"))?;
-    let view = view::View::of(peers);
-    page::write(&view, out)?;
-    println!("\n{}", page::terminal(&view));
-    if let Some(file) = markdown {
-        page::put(file, PLACE, &page::markdown(&view))?;
-        println!("Markdown: {}", file.display());
-    }
-    println!("Report: {}", out.folder().join("report.html").display());
-    println!("Took {}; repeat it with: {}", text::duration(peers.took_s), peers.environment.command);
-    Ok(())
 }
