@@ -8,7 +8,7 @@ use manifold_http::{ResponseBody, ResponseHead, Version};
 use super::{Driver, Phase, REFUSALS_MAX};
 use crate::connection::{End, Progress};
 use crate::outcome::{Ended, Failure, Observer, Time, Verdict, nanoseconds};
-use crate::plan::{Order, Timeout};
+use crate::plan::{Order, Protocol, Timeout};
 use crate::tls::Fault;
 use crate::wire::{Answer, Connected, Happening, Origin, Sent, Wire};
 
@@ -161,7 +161,8 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let address = &addresses[self.servers[slot.endpoint].address.min(addresses.len() - 1)];
         let local = (!self.plan.local.is_empty()).then(|| self.plan.local[self.opened % self.plan.local.len()]);
         self.opened += 1;
-        let origin = Origin { local, buffer: self.plan.socket_buffer };
+        let no_delay = endpoint.tls.is_some() || self.plan.protocol != Protocol::Http1;
+        let origin = Origin { local, buffer: self.plan.socket_buffer, no_delay };
         match self.wire.connect(index, address, origin, endpoint.tls.as_ref()) {
             Ok(connected) => slot.opens = connected == Connected::Anew,
             Err(error) => return self.fail(index, Failure::Connect(error)),

@@ -281,7 +281,7 @@ impl<'c> Crew<'c> {
             }
         }
         let to = Address::Inet(task.addresses[task.address]);
-        let opened = begin_connecting(&to, Origin { local: None, buffer: None }).and_then(|socket| {
+        let opened = begin_connecting(&to, Origin { local: None, buffer: None, no_delay: true }).and_then(|socket| {
             let watched = self.poller.watch(&socket, index as u64);
             watched.map(|()| socket).map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
         });

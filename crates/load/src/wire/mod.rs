@@ -157,6 +157,9 @@ pub struct Origin {
     pub local: Option<IpAddr>,
     /// Size of its buffers.
     pub buffer: Option<usize>,
+    /// Bytes go out as they are given (TCP_NODELAY): needed where a small send may follow another that nobody has answered, as in a
+    /// handshake, because the kernel would keep the second until the first is acknowledged, which servers put off by 40 ms.
+    pub no_delay: bool,
 }
 
 /// Connections of one thread. A plan lives as long as `'p`.
@@ -218,6 +221,9 @@ pub(crate) fn begin_connecting(to: &Address, origin: Origin) -> Result<OwnedFd, 
     if let Some(bytes) = origin.buffer {
         socket::setsockopt(&socket, sockopt::SndBuf, &bytes)?;
         socket::setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
+    }
+    if let (true, Address::Inet(_)) = (origin.no_delay, to) {
+        socket::setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
     }
     if let (Some(local), Address::Inet(_)) = (origin.local, to) {
         // The port is chosen when connecting, so that one local port serves many remote ones.

@@ -14,7 +14,7 @@ use rustls::Error;
 use super::{Connected, Happening, Origin, Sent, Wire};
 use crate::outcome::nanoseconds;
 use crate::plan::Address;
-use crate::tls::stream::{Buffers, RECORD_BYTES, Stream, Turn};
+use crate::tls::stream::{Buffers, Outgoing, RECORD_BYTES, Stream, Turn};
 use crate::tls::{Client, Fault, Secured};
 
 /// Connections of which some are secured.
@@ -117,16 +117,13 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
     fn push(&mut self, slot: usize) -> Result<Sent, Stuck> {
         loop {
             let Some(session) = &mut self.sessions[slot] else { return Err(Stuck::System(Errno::EBADF)) };
-            let left = &session.request[session.encrypted..];
             if session.busy {
                 return Ok(Sent::Part(session.encrypted));
             }
-            if left.is_empty() {
+            if session.is_encrypted() {
                 return Ok(Sent::All);
             }
-            let part = &left[..left.len().min(RECORD_BYTES)];
-            session.stream.encrypt(part, &mut self.buffers.outgoing).map_err(Stuck::Tls)?;
-            session.encrypted += part.len();
+            session.encrypt_part(&mut self.buffers.outgoing).map_err(Stuck::Tls)?;
             self.transmit(slot).map_err(Stuck::System)?;
         }
     }
@@ -166,16 +163,16 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
     }
 
     fn received(&mut self, slot: usize, turn: Turn, ended: bool) {
+        let Some(session) = &mut self.sessions[slot] else { return };
+        session.over |= turn.closed;
+        let begins = turn.ready && !session.ready;
+        // The request goes out with the last words of the handshake, so that the server is woken once for both.
+        let encrypted = if begins { session.encrypt_part(&mut self.buffers.outgoing) } else { Ok(()) };
         if let Err(error) = self.transmit(slot) {
             return self.broken(slot, error, Told::Sending(Sent::Failed(error)));
         }
-        let Some(session) = &mut self.sessions[slot] else { return };
-        session.over |= turn.closed;
-        if turn.ready && !std::mem::replace(&mut session.ready, true) {
-            let since = session.stands.map_or(Duration::ZERO, |stands| stands.elapsed());
-            let secured = Secured::of(session.stream.negotiated(), nanoseconds(since));
-            self.told.push_back((slot, Told::Secured(secured)));
-            self.push_and_tell(slot);
+        if begins {
+            self.begin_request(slot, encrypted);
         }
         if !self.buffers.plain.is_empty() {
             self.told.push_back((slot, Told::Received { ended: turn.closed }));
@@ -184,6 +181,19 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
         }
         if ended && !turn.closed {
             self.ended(slot);
+        }
+    }
+
+    /// The handshake is over, and of the request a part was encrypted.
+    fn begin_request(&mut self, slot: usize, encrypted: Result<(), Error>) {
+        let Some(session) = &mut self.sessions[slot] else { return };
+        session.ready = true;
+        let since = session.stands.map_or(Duration::ZERO, |stands| stands.elapsed());
+        let secured = Secured::of(session.stream.negotiated(), nanoseconds(since));
+        self.told.push_back((slot, Told::Secured(secured)));
+        match encrypted {
+            Ok(()) => self.push_and_tell(slot),
+            Err(error) => self.give_up(slot, &error),
         }
     }
 
@@ -347,6 +357,23 @@ impl Session<'_> {
         }
     }
 
+    /// All of the request was encrypted.
+    fn is_encrypted(&self) -> bool {
+        self.encrypted == self.request.len()
+    }
+
+    /// Encrypts the next part of the request, if there is one.
+    fn encrypt_part(&mut self, outgoing: &mut Outgoing) -> Result<(), Error> {
+        let left = &self.request[self.encrypted..];
+        let part = &left[..left.len().min(RECORD_BYTES)];
+        if part.is_empty() {
+            return Ok(());
+        }
+        self.stream.encrypt(part, outgoing)?;
+        self.encrypted += part.len();
+        Ok(())
+    }
+
     /// The wire below was given bytes, of which this became.
     fn handed_on(&mut self, sent: Sent) -> Result<(), Errno> {
         self.busy = sent != Sent::All;
@@ -358,5 +385,134 @@ impl Session<'_> {
             Sent::Failed(error) => return Err(error),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use rustls::crypto::aws_lc_rs;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::{ServerConfig, ServerConnection};
+
+    use super::*;
+    use crate::tls::{Settings, Trust, Version};
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+
+    /// A server at the other end of a wire that takes everything at once.
+    struct Memory {
+        config: Arc<ServerConfig>,
+        server: ServerConnection,
+        coming: Vec<u8>,
+        lent: Vec<u8>,
+        /// What was sent on the last connection, and how many requests came on all.
+        sends: usize,
+        asked: usize,
+    }
+
+    impl Memory {
+        fn new() -> Memory {
+            let made = generate_simple_self_signed(["localhost".to_owned()]);
+            let CertifiedKey { cert, signing_key } = made.expect("a key");
+            let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("versions")
+                .with_no_client_auth()
+                .with_single_cert(
+                    vec![cert.der().clone()],
+                    PrivatePkcs8KeyDer::from(signing_key.serialize_der()).into(),
+                );
+            let config = Arc::new(config.expect("a certificate"));
+            let server = ServerConnection::new(Arc::clone(&config)).expect("a server");
+            Memory { config, server, coming: Vec::new(), lent: Vec::new(), sends: 0, asked: 0 }
+        }
+    }
+
+    impl<'p> Wire<'p> for Memory {
+        fn connect(&mut self, _: usize, _: &Address, _: Origin, _: Option<&'p Client>) -> Result<Connected, Errno> {
+            self.server = ServerConnection::new(Arc::clone(&self.config)).expect("a server");
+            self.sends = 0;
+            Ok(Connected::Anew)
+        }
+
+        fn send(&mut self, _: usize, _: &'p [u8]) -> Sent {
+            unreachable!("what is encrypted is not the plan's")
+        }
+
+        fn send_copy(&mut self, _: usize, mut bytes: &[u8]) -> Sent {
+            self.sends += 1;
+            while !bytes.is_empty() {
+                self.server.read_tls(&mut bytes).expect("memory");
+                self.server.process_new_packets().expect("the client speaks TLS");
+            }
+            let mut request = [0; REQUEST.len()];
+            if self.server.reader().read_exact(&mut request).is_ok() {
+                assert_eq!(request, REQUEST);
+                self.asked += 1;
+                self.server.writer().write_all(b"answer").expect("memory");
+                self.server.send_close_notify();
+            }
+            while self.server.wants_write() {
+                self.server.write_tls(&mut self.coming).expect("memory");
+            }
+            Sent::All
+        }
+
+        fn await_end(&mut self, _: usize) {}
+
+        fn close(&mut self, _: usize) {
+            self.coming.clear();
+        }
+
+        fn wait(&mut self, _: Duration) -> io::Result<bool> {
+            Ok(!self.coming.is_empty())
+        }
+
+        fn next(&mut self) -> Option<Happening<'_>> {
+            self.lent = std::mem::take(&mut self.coming);
+            (!self.lent.is_empty()).then_some(Happening::Received { slot: 0, bytes: &self.lent, ended: false })
+        }
+    }
+
+    /// A small send that follows another waits in the kernel until the server acknowledges the first, for 40 ms.
+    #[test]
+    fn the_request_goes_out_with_the_last_words_of_the_handshake() {
+        let origin = Origin { local: None, buffer: None, no_delay: true };
+        // Sends of a whole handshake and a request, and of a resumed one: in TLS 1.2 the server has the last word of a whole one.
+        for (version, whole, resumed) in [(Version::Tls12, 3, 2), (Version::Tls13, 2, 2)] {
+            let settings = Settings {
+                trust: Trust::Anyone,
+                newest: version,
+                oldest: version,
+                resumes: true,
+                ..Settings::default()
+            };
+            let client = settings.prepare().expect("settings").client("localhost").expect("a name");
+            let mut wire = Tls::new(Memory::new(), 1);
+            for (number, (sends, resumes)) in [(whole, false), (resumed, true), (resumed, true)].into_iter().enumerate()
+            {
+                let to = Address::Inet(([127, 0, 0, 1], 1).into());
+                assert_eq!(wire.connect(0, &to, origin, Some(&client)), Ok(Connected::Anew));
+                assert_eq!(wire.send(0, REQUEST), Sent::Connecting);
+                let (mut secured, mut answer) = (None, Vec::new());
+                while let Some(happening) = wire.next() {
+                    match happening {
+                        Happening::Secured { secured: what, .. } => secured = Some(what),
+                        Happening::Received { bytes, .. } => answer.extend_from_slice(bytes),
+                        Happening::Nothing | Happening::Sending { sent: Sent::All, .. } | Happening::Ended { .. } => {}
+                        other => panic!("{version}: {other:?}"),
+                    }
+                }
+                assert_eq!(answer, b"answer", "{version}");
+                assert_eq!(secured.map(|secured| secured.resumed), Some(resumes), "{version}");
+                assert_eq!((wire.inner.sends, wire.inner.asked), (sends, number + 1), "{version}, resumed {resumes}");
+                wire.close(0);
+            }
+        }
     }
 }
