@@ -47,9 +47,11 @@ pub trait Observer {
     fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict;
 }
 
-/// How a thread does, counted since the window's beginning but for what is under way.
+/// How a thread does, counted since the window's beginning but for what is open and under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vitals {
+    /// Connections that are open or being made now; with HTTP/2, streams that have one.
+    pub open: u64,
     /// Requests under way now.
     pub under_way: u64,
     /// Requests of a schedule that were begun.
@@ -58,6 +60,10 @@ pub struct Vitals {
     pub late: u64,
     /// Of those, that had to wait for a connection.
     pub short_of_connections: u64,
+    /// The longest time between two looks at what has happened, nanoseconds.
+    pub longest_turn: u64,
+    /// Time spent awake, waiting for the moment of a scheduled request, nanoseconds.
+    pub awake: u64,
 }
 
 /// Why a request has no complete answer.

@@ -251,6 +251,34 @@ impl Errors {
         let Errors { connect, receive, write, tls, timeout, length, closed_reused, exceptions } = self;
         connect + receive + write + tls + timeout + length + closed_reused + exceptions
     }
+
+    /// Adds another's.
+    pub fn add(&mut self, other: &Errors) {
+        let Errors { connect, receive, write, tls, timeout, length, closed_reused, exceptions } = other;
+        self.connect += connect;
+        self.receive += receive;
+        self.write += write;
+        self.tls += tls;
+        self.timeout += timeout;
+        self.length += length;
+        self.closed_reused += closed_reused;
+        self.exceptions += exceptions;
+    }
+
+    /// Each class in words, and its number.
+    pub fn classes(&self) -> [(&'static str, u64); 8] {
+        let Errors { connect, receive, write, tls, timeout, length, closed_reused, exceptions } = *self;
+        [
+            ("connect", connect),
+            ("receive", receive),
+            ("write", write),
+            ("TLS", tls),
+            ("timeout", timeout),
+            ("length", length),
+            ("closed while reused", closed_reused),
+            ("exceptions", exceptions),
+        ]
+    }
 }
 
 /// Completed answers by first digit of the status.

@@ -35,6 +35,17 @@ impl Slice {
     pub fn completed(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
+
+    /// The response time, microseconds, that this part of the answers did not exceed; `None` if nothing was completed.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        let wanted = (quantile * self.completed() as f64).ceil() as u64;
+        let mut passed = 0;
+        let place = self.counts.iter().find(|(_, count)| {
+            passed += count;
+            passed >= wanted
+        });
+        place.or(self.counts.last()).map(|(value, _)| *value)
+    }
 }
 
 impl Cell for Slice {
@@ -154,6 +165,10 @@ mod tests {
         let mut whole = Slice::default();
         grid.cells.iter().for_each(|slice| whole.add(slice));
         assert_eq!(whole, Slice::of(&all, 1000));
+        for quantile in [0.0, 0.5, 0.99, 0.999, 1.0] {
+            assert_eq!(whole.quantile(quantile), Some(all.histogram.value_at_quantile(quantile)), "{quantile}");
+        }
+        assert_eq!(Slice::default().quantile(0.5), None);
         assert_eq!(Slices::of(&none()).grid().unwrap(), none());
     }
 

@@ -138,7 +138,7 @@ impl Tally {
         self.handshakes.merge(&other.handshakes);
         self.lag.merge(&other.lag);
         self.turns.merge(&other.turns);
-        add_errors(&mut self.errors, &other.errors);
+        self.errors.add(&other.errors);
         for (name, count) in &other.failures {
             *self.failures.entry(name.clone()).or_default() += count;
         }
@@ -385,16 +385,4 @@ fn classes(statuses: &BTreeMap<u16, u64>) -> StatusClasses {
         *class += count;
     }
     classes
-}
-
-fn add_errors(sum: &mut Errors, more: &Errors) {
-    let Errors { connect, receive, write, tls, timeout, length, closed_reused, exceptions } = more;
-    sum.connect += connect;
-    sum.receive += receive;
-    sum.write += write;
-    sum.tls += tls;
-    sum.timeout += timeout;
-    sum.length += length;
-    sum.closed_reused += closed_reused;
-    sum.exceptions += exceptions;
 }

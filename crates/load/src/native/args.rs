@@ -81,6 +81,8 @@ those before (open loop: --rate or --stage), and reports what came back.
       --csv FILE          write the time series
       --hdr FILE          write the latencies as an HdrHistogram log
       --json              print the report as one JSON document
+      --no-view           no live view where standard error is a terminal, but a line now and then as elsewhere
+      --progress TIME     how often such a line is written (default 10 s; 0: never)
 ";
 
 const STATUS: &str = "\
@@ -132,6 +134,10 @@ pub struct Options {
     pub awake: bool,
     /// JSON instead of text.
     pub json: bool,
+    /// At a terminal the run is shown live.
+    pub view: bool,
+    /// Elsewhere, how often a line says how it stands; zero: never.
+    pub progress: Duration,
     /// What the run must not do.
     pub fail_on: Vec<Threshold>,
     /// Where the time series goes.

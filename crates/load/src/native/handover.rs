@@ -4,6 +4,7 @@
 //! what it got and gives it back. If it is late, the thread goes on with what it has, and that second is longer.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use crate::grid::{Cell, Grid};
 use crate::latencies::Latencies;
@@ -29,11 +30,28 @@ pub struct Second {
     pub errors: Errors,
     /// Bytes received.
     pub received: u64,
-    /// How the thread did at its end, counted since the window's beginning.
+    /// The thread's last account of itself.
+    pub account: Account,
+}
+
+/// How a thread does at a moment; counts are since the window's beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Account {
+    /// When, nanoseconds since 1970-01-01 UTC.
+    pub at: u64,
+    /// What its loop says.
     pub vitals: Vitals,
+    /// Answers with another status, length and body than expected.
+    pub wrong: [u64; 3],
+    /// CPU time that the thread has used since it began.
+    pub cpu: Duration,
 }
 
 impl Second {
+    fn slice(&self) -> Slice {
+        Slice::of(&self.latencies, self.errors.total())
+    }
+
     fn clear(&mut self) {
         self.latencies.clear();
         (self.errors, self.received, self.warming) = (Errors::default(), 0, false);
@@ -109,19 +127,22 @@ impl Hand {
         }
         // Nothing was given back: whoever draws is late, and this second goes on.
         let Ok(mut empty) = self.back.try_recv() else { return };
-        (empty.began, empty.vitals) = (at, self.second.vitals);
+        (empty.began, empty.account) = (at, self.second.account);
         // There is room for all that exist, and where nobody listens any more nobody misses it.
         let _sent = self.give.try_send(std::mem::replace(&mut self.second, empty));
     }
 }
 
 impl Keeper {
-    /// Takes what has been handed over since, and shows each to `look` with its thread's number.
-    pub fn collect(&mut self, mut look: impl FnMut(usize, &Second)) {
+    /// Takes what has been handed over since, and shows each to `look` with its thread's number and what its latencies are in short.
+    pub fn collect(&mut self, mut look: impl FnMut(usize, &Second, &Slice)) {
         for number in 0..self.threads.len() {
             while let Ok(mut second) = self.threads[number].got.try_recv() {
-                look(number, &second);
-                self.keep(&second);
+                let slice = second.slice();
+                look(number, &second, &slice);
+                if !second.warming {
+                    self.slices.at(second.began).add(&slice);
+                }
                 second.clear();
                 // There is room for all that exist; a thread that has ended needs none.
                 let _sent = self.threads[number].give_back.try_send(second);
@@ -129,10 +150,10 @@ impl Keeper {
         }
     }
 
-    /// Adds a second to the slices, if it is of the window.
-    pub fn keep(&mut self, second: &Second) {
+    /// Adds the second that a thread was in when it ended.
+    pub fn keep_last(&mut self, second: &Second) {
         if !second.warming {
-            self.slices.at(second.began).add(&Slice::of(&second.latencies, second.errors.total()));
+            self.slices.at(second.began).add(&second.slice());
         }
     }
 }
@@ -153,11 +174,11 @@ mod tests {
             second.latencies.record(n);
             second.errors.timeout += n % 2;
             if n % (every * 1000) == 0 {
-                keeper.collect(|_, second| seen += second.latencies.count());
+                keeper.collect(|_, second, _| seen += second.latencies.count());
             }
         }
-        keeper.collect(|_, second| seen += second.latencies.count());
-        keeper.keep(&hand.second);
+        keeper.collect(|_, second, _| seen += second.latencies.count());
+        keeper.keep_last(&hand.second);
         (keeper.slices, seen + hand.second.latencies.count())
     }
 
@@ -186,9 +207,9 @@ mod tests {
         hands[1].window_opens(at + 500);
         hands[1].at(at + 600).latencies.record(2000);
         let mut told = Vec::new();
-        keeper.collect(|thread, second| told.push((thread, second.warming, second.latencies.count())));
+        keeper.collect(|thread, second, _| told.push((thread, second.warming, second.latencies.count())));
         assert_eq!(told, [(1, true, 1)]);
-        keeper.keep(&hands[1].second);
+        keeper.keep_last(&hands[1].second);
         assert_eq!(keeper.slices.cells.iter().map(|slice| slice.sum).collect::<Vec<_>>(), [2000]);
     }
 }

@@ -18,6 +18,7 @@ mod settings;
 mod show;
 mod spec;
 mod summary;
+mod watch;
 
 use std::ffi::OsString;
 use std::io;
@@ -46,6 +47,7 @@ use handover::Hand;
 use record::{ANY_STATUS, Expectation, Recorder, SUCCESS, ThreadUse};
 use show::Output;
 use spec::RequestSpec;
+use watch::Watch;
 
 /// Pause of a connection after a refused connection attempt.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
@@ -91,7 +93,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn run_and_show(options: &Options) -> io::Result<ExitCode> {
     let base = options.compare.as_ref().map(read::file).transpose().map_err(io::Error::other)?;
-    let report = run(options)?;
+    let report = make(options, Watch::begin)?;
     let output = Output { json: options.json, csv: options.csv.clone(), hdr: options.hdr.clone() };
     show::show(&report, &output)?;
     let Some(base) = base else { return Ok(show::verdict(&report, &options.fail_on)) };
@@ -106,11 +108,16 @@ fn run_and_show(options: &Options) -> io::Result<ExitCode> {
     Ok(show::status(&breaches, comparing::is_flagged(&pair)))
 }
 
-/// Makes the run.
+/// Makes the run; nobody looks on.
 ///
 /// # Errors
 /// A sentence, if it could not begin: unknown host, nobody there, too few descriptors, no such CPU.
 pub fn run(options: &Options) -> io::Result<Report> {
+    make(options, |_| Watch::nobody())
+}
+
+/// Makes the run, while whom `watch` brings looks on.
+fn make(options: &Options, watch: fn(&Options) -> Watch) -> io::Result<Report> {
     let options = &match &options.replay {
         Some(replay) => replay::read(options, replay)?,
         None => options.clone(),
@@ -118,12 +125,18 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let plan = prepare(options)?;
     let signals = Signals::collect(&[Signal::SIGINT, Signal::SIGTERM])?;
     let (hands, mut keeper) = handover::channel(options.threads as usize);
-    let (began, mut results) =
-        drive(options, &plan, &signals, None, hands, &mut || keeper.collect(|_thread, _second| {}))?;
-    keeper.collect(|_thread, _second| {});
+    let mut watch = watch(options);
+    let driven = drive(options, &plan, &signals, None, hands, &mut || {
+        keeper.collect(|thread, second, slice| watch.look(thread, second, slice));
+        watch.show();
+    });
+    // The terminal is given back before anything is said.
+    drop(watch);
+    let (began, mut results) = driven?;
+    keeper.collect(|_thread, _second, _slice| {});
     // What the threads had not handed over at their end.
     let last = results.iter_mut().filter_map(|result| result.outcome.observer.hand.take());
-    last.for_each(|hand| keeper.keep(&hand.second));
+    last.for_each(|hand| keeper.keep_last(&hand.second));
     Ok(assemble::assemble(options, &plan, began, &results, keeper.slices))
 }
 

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 
 use super::args::ExpectLength;
 use super::find_max::condition::{Seen, Tally};
-use super::handover::Hand;
+use super::handover::{Account, Hand};
 use crate::connection::Exchange;
 use crate::grid::{Grid, INTERVAL, INTERVALS_MAX, Interval};
 use crate::handshakes::Handshakes;
@@ -256,7 +257,13 @@ impl Observer for Recorder {
 
     fn tick(&mut self, now: u64, vitals: impl FnOnce() -> Vitals) {
         if let Some(hand) = &mut self.hand {
-            hand.at(self.epoch + now).vitals = vitals();
+            let at = self.epoch + now;
+            hand.at(at).account = Account {
+                at,
+                vitals: vitals(),
+                wrong: [self.wrong_status, self.wrong_length, self.wrong_content],
+                cpu: thread_cpu(),
+            };
         }
     }
 
@@ -276,6 +283,11 @@ impl Observer for Recorder {
         *self.failures.entry(name(failure)).or_default() += 1;
         Verdict::Count
     }
+}
+
+/// CPU time that this thread has used; zero where the system does not tell.
+fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The class that a failure counts in.

@@ -12,6 +12,7 @@ use super::pace::{DRAIN, Pacing};
 use super::replay;
 use super::security::{self, Security};
 use super::spec::{RequestSpec, Resolve, Route, body, header, method};
+use super::watch;
 use crate::content::Expected;
 use crate::plan::{PollerKind, Protocol, Target};
 use crate::schedule::{Pace, Think};
@@ -20,7 +21,7 @@ use crate::units::{self, SECONDS_MAX};
 use crate::verdict;
 
 /// Options without a value, those of groups apart.
-const FLAGS: &[&str] = &["keep-alive", "http2", "head", "json", "ipv4", "ipv6", "awake"];
+const FLAGS: &[&str] = &["keep-alive", "http2", "head", "json", "no-view", "ipv4", "ipv6", "awake"];
 /// Connections, unless something else is said.
 const CONNECTIONS: u32 = 10;
 /// The same where the rate is not what is asked for, but what is to be found or was measured.
@@ -93,6 +94,8 @@ impl Default for Settings {
             pin: Vec::new(),
             timeout: Duration::from_secs(30),
             json: false,
+            view: true,
+            progress: watch::PROGRESS,
             awake: false,
             poller: PollerKind::Ring,
             fail_on: Vec::new(),
@@ -151,6 +154,7 @@ impl Settings {
             "poller" => options.poller = poller(value)?,
             "compare" => options.compare = Some(value.into()),
             "csv" => options.csv = Some(PathBuf::from(value)),
+            "progress" => options.progress = seconds(value)?,
             "hdr" => options.hdr = Some(PathBuf::from(value)),
             _ => {
                 let of_groups = self.search.set(name, value).or_else(|| self.replay.set(name, value));
@@ -172,6 +176,7 @@ impl Settings {
             "keep-alive" => self.options.keep_alive = on,
             "http2" => self.http2 = on,
             "json" => self.options.json = on,
+            "no-view" => self.options.view = !on,
             "awake" => self.options.awake = on,
             "head" if on => self.all.method = Some("HEAD".to_owned()),
             "ipv4" | "ipv6" if on => {

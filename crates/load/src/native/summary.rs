@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::replay::skipped;
-use crate::report::{Kept, Machine, PaceConfig, Replayed, Report, StageConfig, Summary, Tls};
+use crate::report::{Errors, Kept, Machine, PaceConfig, Replayed, Report, StageConfig, Summary, Tls};
 
 /// The whole text, line ends included.
 pub fn render(report: &Report) -> String {
@@ -23,10 +23,7 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
         _ => "one request each".to_owned(),
     };
     let threads = if config.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", config.threads) };
-    let others = match config.requests_sent.len() {
-        0 | 1 => String::new(),
-        all => format!(" and {} more requests", all - 1),
-    };
+    let others = others(config.requests_sent.len());
     writeln!(
         out,
         "{}{others} at {}: {} connections, {kept}, {threads}",
@@ -160,24 +157,9 @@ fn write_tls(out: &mut String, tls: &Tls) -> std::fmt::Result {
 }
 
 fn write_trouble(out: &mut String, report: &Report) -> std::fmt::Result {
-    let errors = &report.errors;
-    let classes = [
-        ("connect", errors.connect),
-        ("receive", errors.receive),
-        ("write", errors.write),
-        ("TLS", errors.tls),
-        ("timeout", errors.timeout),
-        ("length", errors.length),
-        ("closed while reused", errors.closed_reused),
-        ("exceptions", errors.exceptions),
-        ("wrong status", report.wrong_status),
-        ("wrong length", report.wrong_length),
-        ("wrong content", report.wrong_content),
-    ];
-    let present: Vec<String> =
-        classes.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
-    if !present.is_empty() {
-        writeln!(out, "Trouble     {}", present.join(", "))?;
+    let trouble = trouble(&report.errors, [report.wrong_status, report.wrong_length, report.wrong_content]);
+    if !trouble.is_empty() {
+        writeln!(out, "Trouble     {trouble}")?;
     }
     if report.unfinished.count > 0 {
         let longest = report.unfinished.max_age_us;
@@ -187,4 +169,20 @@ fn write_trouble(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "Unserved    {:>12}      connections never got an answer", report.unserved_connections)?;
     }
     Ok(())
+}
+
+/// What follows the first URL where there are so many requests.
+pub fn others(requests: usize) -> String {
+    match requests {
+        0 | 1 => String::new(),
+        2 => " and 1 more request".to_owned(),
+        all => format!(" and {} more requests", all - 1),
+    }
+}
+
+/// Failures by class, and answers with another status, length and body than expected; empty if there are none.
+pub fn trouble(errors: &Errors, wrong: [u64; 3]) -> String {
+    let wrong = ["wrong status", "wrong length", "wrong content"].into_iter().zip(wrong);
+    let present = errors.classes().into_iter().chain(wrong).filter(|(_, count)| *count > 0);
+    present.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
 }

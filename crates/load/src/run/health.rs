@@ -3,7 +3,7 @@
 use crate::latencies::Latencies;
 
 /// A request that begins this much later than it should is late, nanoseconds.
-const LATE_NS: u64 = 1_000_000;
+pub const LATE_NS: u64 = 1_000_000;
 
 /// A thread's account of itself in the measured window.
 #[derive(Debug, Default)]

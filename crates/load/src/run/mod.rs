@@ -26,7 +26,7 @@ use crate::plan::{Picker, Plan, PollerKind, Protocol, Tickets, Timeout};
 use crate::schedule::{Coming, Pace, Schedule, Think};
 use crate::wire::{Epoll, Multiplexed, Tls, Uring, Wire, slots_below};
 
-pub use health::Health;
+pub use health::{Health, LATE_NS};
 
 /// How often connections are looked through for expired requests.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -402,10 +402,13 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
     fn tick(&mut self, now: u64) {
         let (slots, health) = (&self.slots, &self.health);
         self.observer.tick(now, || Vitals {
+            open: slots.iter().filter(|slot| slot.open).count() as u64,
             under_way: slots.iter().filter(|slot| slot.phase.is_under_way()).count() as u64,
             begun: health.lag.count(),
             late: health.late,
             short_of_connections: health.short_of_connections,
+            longest_turn: health.turns.max,
+            awake: health.awake,
         });
     }
 
