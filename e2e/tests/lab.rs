@@ -134,6 +134,78 @@ fn peers_are_measured_and_claims_are_judged() {
     assert!(dom.contains("id=\"answer\"") && dom.matches("<svg").count() == 10);
 }
 
+/// All published experiments in their smallest size: that every server starts with the settings they name, every load is measured and
+/// every claim judged, not how.
+#[test]
+fn published_experiments_are_repeated_and_their_claims_judged() {
+    let _alone = alone();
+    let scratch = Scratch::new().unwrap();
+    let folder = scratch.path("report");
+    let mut command = binary::command(["lab", "run", "origin", "--scaled", "--rounds", "1", "--out"]);
+    let output = command.arg(&folder).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{said}", output.status);
+    let read = |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
+    let (studies, claims) = (read("study.json"), read("claims.json"));
+    let found = studies["found"].as_array().unwrap();
+    let shape: Vec<(&str, usize, usize)> = found
+        .iter()
+        .map(|found| {
+            let count = |of: &Value| of.as_array().unwrap().len();
+            (found["study"]["name"].as_str().unwrap(), count(&found["study"]["targets"]), count(&found["cells"]))
+        })
+        .collect();
+    let expected = [
+        ("default-mpms", 4, 4 * 2),
+        ("big-page", 4, 4),
+        ("max-requests", 6, 6 * 10),
+        ("max-concurrency", 6, 6 * 10),
+        ("settings-matrix", 14, 14 * 4),
+    ];
+    assert_eq!(shape, expected, "{said}");
+    let cells: Vec<&Value> = found.iter().flat_map(|found| found["cells"].as_array().unwrap()).collect();
+    let answered = cells.iter().filter(|cell| cell["completed"].as_u64().unwrap() > 0).count();
+    assert_eq!(answered, cells.len(), "{said}");
+    assert!(cells.iter().all(|cell| cell["pss_kib"].as_u64().unwrap() > 0), "memory is looked at after each load");
+    let claims = claims.as_array().unwrap();
+    // Of one round nothing can be told, and the report says so.
+    assert!(claims.len() == 26 && claims.iter().all(|claim| claim["verdict"] == "not-distinguishable"), "{claims:#?}");
+    let again = binary::command(["lab", "report"]).arg(&folder).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let dom = chromium(&["--dump-dom"], &folder.join("report.html"));
+    assert!(dom.contains("id=\"settings-matrix\"") && dom.contains("published: prefork 1500"), "{dom}");
+}
+
+/// `lab new` writes what `lab run` takes; nginx takes part with its own settings; what cannot be started is named.
+#[test]
+fn a_file_of_ones_own_is_measured() {
+    let _alone = alone();
+    let scratch = Scratch::new().unwrap();
+    let (file, folder) = (scratch.path("mine.toml"), scratch.path("report"));
+    let new = binary::command(["lab", "new"]).arg(&file).output().unwrap();
+    assert!(new.status.success(), "{}", String::from_utf8_lossy(&new.stderr));
+    let more = "\n[[target]]\nname = \"nginx\"\nservers = [\"nginx\"]\nsettings = { keepalive_requests = 10 }\n\n\
+                [[target]]\nname = \"broken\"\nservers = [\"manifold\"]\nmpm = \"event\"\nsettings = { NoSuch = 1 }\n";
+    fs::write(&file, fs::read_to_string(&file).unwrap() + more).unwrap();
+    let mut command = binary::command(["lab", "run", "--scaled", "--rounds", "1"]);
+    let output = command.arg(&file).arg("--out").arg(&folder).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{said}", output.status);
+    assert!(said.contains("manifold broken is left out") && said.contains("NoSuch"), "{said}");
+    let studies: Value = serde_json::from_str(&fs::read_to_string(folder.join("study.json")).unwrap()).unwrap();
+    let found = &studies["found"][0];
+    let names: Vec<&str> =
+        found["study"]["targets"].as_array().unwrap().iter().map(|target| target["name"].as_str().unwrap()).collect();
+    let (few, many) = ("event ThreadsPerChild=25", "event ThreadsPerChild=100");
+    assert_eq!(names, [few, few, many, many, "nginx"], "{said}");
+    assert_eq!(found["cells"].as_array().unwrap().len(), 5 * 4, "{said}");
+    let config = fs::read_to_string(folder.join("servers/mine/nginx/server.conf")).unwrap();
+    assert!(config.contains("keepalive_requests 10;"), "{config}");
+    let wrong = binary::command(["lab", "run", "no-such-experiment"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("there are peers, generators, origin"));
+}
+
 /// Ours and Debian's, each understood, with what it used. What they reach is a matter of the machine.
 #[test]
 fn generators_are_measured_beside_each_other() {

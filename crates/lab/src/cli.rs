@@ -8,10 +8,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::experiment::Experiment;
 use crate::generators;
 use crate::idle_test::{self, IdleArgs};
+use crate::peers;
 use crate::reload_test::{self, ReloadArgs};
 use crate::server::Page;
 use crate::slow_test::hold::HoldArgs;
 use crate::slow_test::{self, SlowArgs};
+use crate::study;
 use crate::target::{Family, TARGETS, Target};
 
 /// Apache's own page, 44 bytes: what every server is asked for unless told otherwise.
@@ -36,7 +38,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Do {
     /// Start every server, load them in random order, and write a report with the answer
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = run_help())]
     Run(RunArgs),
     /// Reload a server again and again under load, and count every request it loses
     #[command(after_help = reload_test::EXAMPLES)]
@@ -50,6 +52,11 @@ pub enum Do {
     /// Become slow clients (used by `slow-test` and `idle-test`)
     #[command(hide = true)]
     Hold(HoldArgs),
+    /// Write an experiment file to begin with, every line explained
+    New {
+        /// The file; it must not exist
+        file: PathBuf,
+    },
     /// Write report.html and cells.csv again from a results.json
     Report {
         /// The results.json of an earlier run, or the folder it is in
@@ -80,16 +87,34 @@ Examples:
   manifold lab run                                  the default experiment, under 4 minutes
   manifold lab run --targets event,apache2-event    two servers only
   manifold lab run --site /var/www/html --path /    your own site's front page
-  manifold lab run peers                            beside h2o, lighttpd, caddy and a server that does nothing, in 14 minutes
-  manifold lab run generators                       our load generators beside wrk, h2load, ab, siege..., in 6 minutes
+  manifold lab run origin --scaled                  published experiments on Apache's models, judged here, in 10 minutes
+  manifold lab new mine.toml                        an experiment of your own; then: manifold lab run mine.toml
   manifold lab run --seed 7                         the same order of cells as another run with that seed";
+
+/// Experiments with code of their own, and what they are.
+const OTHERS: [(&str, &str); 3] = [
+    (peers::PLACE, "beside h2o, lighttpd, caddy and a server that does nothing, in 14 minutes"),
+    (generators::PLACE, "our load generators beside wrk, h2load, ab, siege..., in 6 minutes"),
+    (study::ORIGIN, "the first five of the following, with one report"),
+];
+
+/// What stands under the help of `lab run`.
+fn run_help() -> String {
+    let files = study::BUILT_IN.iter().map(|one| (one.name, one.about));
+    let lines: Vec<String> =
+        OTHERS.into_iter().chain(files).map(|(name, about)| format!("  {name:<16}  {about}")).collect();
+    format!("{RUN_EXAMPLES}\n\nExperiments:\n{}", lines.join("\n"))
+}
 
 /// Options of `lab run` as typed.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// An experiment with servers, pages and loads of its own [default: the models on one page]
+    /// One of the experiments below, or a file as `manifold lab new` writes it [default: the models on one page]
     #[arg(value_name = "EXPERIMENT")]
-    pub experiment: Option<BuiltIn>,
+    pub experiment: Option<String>,
+    /// Smaller than the experiment's file says: fewer requests, shorter cells
+    #[arg(long)]
+    pub scaled: bool,
     /// A first look in half a minute: fewer, shorter rounds and wider intervals
     #[arg(long)]
     pub quick: bool,
@@ -130,15 +155,6 @@ pub struct RunArgs {
     /// Folder for the report; it must not exist or be empty [default: lab-DATE-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-}
-
-/// The built-in experiments beside the default one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum BuiltIn {
-    /// All models beside apache2, nginx, h2o, lighttpd, caddy and a server that does nothing; judges what is claimed of them
-    Peers,
-    /// Manifold's load generators beside wrk, h2load, oha, bombardier, ab and siege, against a server that does nothing
-    Generators,
 }
 
 /// The modes of `--keep-alive`.
@@ -204,6 +220,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (args.minutes.is_some(), "--minutes", "`manifold lab run peers` and `generators`"),
         (args.markdown.is_some(), "--markdown", "`manifold lab run peers` and `generators`"),
         (!args.generators.is_empty(), "--generators", "`manifold lab run generators`"),
+        (args.scaled, "--scaled", "`manifold lab run origin` and other experiment files"),
     ] {
         if given {
             return Err(format!("{option} is an option of {whose}"));
@@ -225,15 +242,8 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         None => (None, Page { path: "/index.html".to_owned(), body: BUILT_IN_PAGE.as_bytes().to_vec() }),
         Some(site) => {
             let path = args.path.as_deref().unwrap_or("/");
-            let folder = site.canonicalize().map_err(|e| format!("--site {}: {e}", site.display()))?;
-            if !folder.is_dir() {
-                return Err(format!(
-                    "--site {} is not a folder; give the folder and the file as --path",
-                    site.display()
-                ));
-            }
-            let body = read_page(&folder, path)?;
-            (Some(folder), Page { path: path.to_owned(), body })
+            let (folder, page) = page_of(site, path).map_err(|said| format!("--{said}"))?;
+            (Some(folder), page)
         }
     };
     let command = command(args, &experiment, site.as_deref(), &page.path);
@@ -254,35 +264,48 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
     })
 }
 
+/// The page behind a path of a folder, and the folder as it is called from everywhere.
+///
+/// # Errors
+/// A sentence that begins with `site` or `path`.
+pub fn page_of(site: &Path, path: &str) -> Result<(PathBuf, Page), String> {
+    let folder = site.canonicalize().map_err(|e| format!("site {}: {e}", site.display()))?;
+    if !folder.is_dir() {
+        return Err(format!("site {} is not a folder; give the folder, and the file as its path", site.display()));
+    }
+    let body = read_page(&folder, path)?;
+    Ok((folder, Page { path: path.to_owned(), body }))
+}
+
 /// The file behind a path, as all servers map it.
 fn read_page(site: &Path, path: &str) -> Result<Vec<u8>, String> {
     if !path.starts_with('/') || path.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '#') {
         return Err(format!(
-            "--path {path}: a URL path is needed, beginning with / and without spaces (write them as %20)"
+            "path {path}: a URL path is needed, beginning with / and without spaces (write them as %20)"
         ));
     }
     let plain = path.split('?').next().unwrap_or(path);
-    let decoded = percent_decoded(plain)
-        .ok_or_else(|| format!("--path {path}: a % must be followed by two hexadecimal digits"))?;
+    let decoded =
+        percent_decoded(plain).ok_or_else(|| format!("path {path}: a % must be followed by two hexadecimal digits"))?;
     if decoded.split('/').any(|segment| segment == "..") {
-        return Err(format!("--path {path}: it may not lead out of the folder with .."));
+        return Err(format!("path {path}: it may not lead out of the folder with .."));
     }
     let mut file = site.join(decoded.trim_start_matches('/'));
     if file.is_dir() {
         if !plain.ends_with('/') {
-            return Err(format!("--path {path} is a folder, which servers answer with a redirect; ask for {path}/"));
+            return Err(format!("path {path} is a folder, which servers answer with a redirect; ask for {path}/"));
         }
         file.push("index.html");
     }
     std::fs::read(&file).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             format!(
-                "--path {path}: there is no file {}; every server would answer 404. {}",
+                "path {path}: there is no file {}; every server would answer 404. {}",
                 file.display(),
                 there_is(&file)
             )
         }
-        _ => format!("--path {path}: {}: {e}", file.display()),
+        _ => format!("path {path}: {}: {e}", file.display()),
     })
 }
 

@@ -13,6 +13,7 @@ use manifold_load::report::{Flag, Report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Load, Step};
 use crate::interrupt::Interrupt;
@@ -26,6 +27,10 @@ const CONNECTED_AFTER: Duration = Duration::from_millis(40);
 const WARM_UP_MAX: Duration = Duration::from_millis(500);
 /// A generator that is this late, its warm-up included, is killed.
 const LATE: Duration = Duration::from_secs(15);
+/// A cell of so many requests is given up after this long.
+const REQUESTS_WITHIN: Duration = Duration::from_secs(900);
+/// Reading the memory of a server may take this long.
+const MEMORY_WITHIN: Duration = Duration::from_secs(5);
 /// A request without an answer after this long has failed; longer than any cell, so that a stall shows as one.
 const REQUEST_TIMEOUT_S: &str = "10";
 /// Above this share of one processor, something else disturbed the cell.
@@ -35,19 +40,40 @@ const LONG_ANSWER: u64 = 1024 * 1024;
 /// The longest pause after a cell.
 const SETTLE_MAX: Duration = Duration::from_millis(60);
 
+/// When a cell ends.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// After so many seconds beside the warm-up.
+    Seconds(f64),
+    /// After so many requests, as ab's cells do.
+    Requests(u64),
+}
+
+/// When a cell looks at the server's memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Memory {
+    /// Not at all.
+    Never,
+    /// During the warm-up: the server is at full size from the start.
+    WarmUp,
+    /// As soon as the load has ended: the server has grown to what the load made of it, and has not shrunk yet.
+    AfterLoad,
+}
+
 /// What every cell needs.
 #[derive(Debug)]
 pub struct Bench<'a> {
     /// This binary.
     pub manifold: &'a Path,
-    /// Measured time of a cell, seconds.
-    pub measured_s: f64,
+    /// When a cell ends.
+    pub amount: Amount,
     /// The generator's processors; a thread for each.
     pub generator: &'a [usize],
     /// Its threads are bound to them, one each.
     pub pin: bool,
-    /// The server's memory is looked at during the warm-up.
-    pub memory: bool,
+    /// When the server's memory is looked at.
+    pub memory: Memory,
     /// The path asked for.
     pub path: &'a str,
     /// The length every answer must have.
@@ -62,6 +88,19 @@ impl Bench<'_> {
     /// # Errors
     /// If the generator cannot be run or understood, or the server is gone.
     pub fn measure(&self, step: &Step, server: &mut Server, interrupt: &Interrupt) -> Result<Option<Cell>> {
+        Ok(self.measure_whole(step, server, interrupt)?.map(|(cell, _)| cell))
+    }
+
+    /// As [`measure`](Self::measure), with all that the generator reported.
+    ///
+    /// # Errors
+    /// As `measure`.
+    pub fn measure_whole(
+        &self,
+        step: &Step,
+        server: &mut Server,
+        interrupt: &Interrupt,
+    ) -> Result<Option<(Cell, Report)>> {
         let pid = server.pid();
         let clocks = Clocks::read();
         let pids = sampler::tree(pid)?;
@@ -69,15 +108,26 @@ impl Bench<'_> {
         let measured_from = Instant::now() + server.warm_up;
         let mut child = self.start(server.port, step.load, server.warm_up)?;
         std::thread::sleep(CONNECTED_AFTER);
-        let pss_kib = if self.memory { sampler::pss_kib(&pids, measured_from) } else { None };
+        let mut pss_kib = match self.memory {
+            Memory::WarmUp => sampler::pss_kib(&pids, measured_from),
+            Memory::Never | Memory::AfterLoad => None,
+        };
         let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
+        if self.memory == Memory::AfterLoad && server.alive() {
+            pss_kib = sampler::pss_kib(&sampler::tree(pid)?, Instant::now() + MEMORY_WITHIN);
+        }
         settle(step.load, &report);
         if !server.alive() {
             bail!("{} ended during the run\n{}", server.installed.target.label, server.last_words());
         }
         let used = sampler::usage(&sampler::tree(pid)?).since(&before);
         let other_load = clocks.other_load(&used);
-        Ok(Some(cell(step, &report, self.bytes, &used, pss_kib, other_load)))
+        let mut cell = cell(step, &report, self.bytes, &used, pss_kib, other_load);
+        if matches!(self.amount, Amount::Requests(_)) {
+            // So few were asked for.
+            cell.marks.retain(|mark| *mark != Mark::TooShort);
+        }
+        Ok(Some((cell, report)))
     }
 
     fn start(&self, port: u16, load: Load, warm_up: Duration) -> Result<Child> {
@@ -87,7 +137,10 @@ impl Bench<'_> {
             .arg("load")
             .arg(format!("http://127.0.0.1:{port}{}", self.path))
             .args(["--connections", &load.concurrency.to_string()])
-            .args(["--duration", &self.measured_s.to_string()])
+            .args(match self.amount {
+                Amount::Seconds(seconds) => ["--duration".to_owned(), seconds.to_string()],
+                Amount::Requests(requests) => ["--requests".to_owned(), requests.to_string()],
+            })
             .args(["--warmup", &warm_up.as_secs_f64().to_string()])
             .args(["--threads", &threads.to_string()])
             .args(["--timeout", REQUEST_TIMEOUT_S, "--expect-status", "200"])
@@ -111,7 +164,11 @@ impl Bench<'_> {
 
     /// Reads the generator's report to its end; kills it when interrupted or late.
     fn finish(&self, child: &mut Child, interrupt: &Interrupt) -> Result<Option<Report>> {
-        let deadline = Instant::now() + Duration::from_secs_f64(self.measured_s) + LATE;
+        let within = match self.amount {
+            Amount::Seconds(seconds) => Duration::from_secs_f64(seconds),
+            Amount::Requests(_) => REQUESTS_WITHIN,
+        };
+        let deadline = Instant::now() + within + LATE;
         let mut output = child.stdout.take().context("the generator's output is not connected")?;
         let mut text = Vec::new();
         let mut chunk = vec![0; 64 * 1024];

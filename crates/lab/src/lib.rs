@@ -35,6 +35,7 @@ mod sampler;
 mod server;
 mod slow_test;
 mod staged;
+mod study;
 mod table;
 mod target;
 mod text;
@@ -47,7 +48,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 
-use crate::cli::{BuiltIn, Cli, Do};
+use crate::cli::{Cli, Do, RunArgs};
 
 /// `manifold lab`. `args` are those after the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -60,19 +61,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     match cli.command {
-        Do::Run(args) if args.experiment == Some(BuiltIn::Peers) => match peers::resolve(&args, clock_seed()) {
-            Ok(settings) => peers::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
-            Err(sentence) => fail(&sentence, 2),
-        },
-        Do::Run(args) if args.experiment == Some(BuiltIn::Generators) => {
-            match generators::resolve(&args, clock_seed()) {
-                Ok(settings) => generators::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
-                Err(sentence) => fail(&sentence, 2),
-            }
-        }
-        Do::Run(args) => match cli::resolve(&args, clock_seed()) {
-            Ok(settings) => run::run(&settings).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
-            Err(sentence) => fail(&sentence, 2),
+        Do::Run(args) => run_experiment(&args),
+        Do::New { file } => match study::write_new(&file) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(sentence) => fail(&sentence, 1),
         },
         Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
@@ -86,6 +78,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("{error:#}"), 1),
         },
+        Do::Report { results } if study::is_one(&results) => match study::report_again(&results) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("{error:#}"), 1),
+        },
         Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("{error:#}"), 1),
@@ -94,6 +90,21 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             Ok(cores) => server::exec(&cores, &command),
             Err(sentence) => fail(&sentence, 2),
         },
+    }
+}
+
+/// The experiment that was named: one with code of its own, or one that is a file.
+fn run_experiment(args: &RunArgs) -> ExitCode {
+    let seed = clock_seed();
+    let run = match args.experiment.as_deref() {
+        None => cli::resolve(args, seed).map(|settings| run::run(&settings)),
+        Some(peers::PLACE) => peers::resolve(args, seed).map(|settings| peers::run(&settings)),
+        Some(generators::PLACE) => generators::resolve(args, seed).map(|settings| generators::run(&settings)),
+        Some(other) => study::resolve(args, other, seed).map(|settings| study::run(&settings)),
+    };
+    match run {
+        Ok(ended) => ended.unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
+        Err(sentence) => fail(&sentence, 2),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plots as inline SVG: lines over the number of connections, and bars.
+//! Plots as inline SVG: lines over the number of connections or requests, and bars.
 //!
 //! Drawn here rather than by a plotting library so that they obey the page: text and colours are CSS (dark mode, print),
 //! the drawing is 400 units wide, which is a phone's width, and so stays legible there and only grows on a desk. A series
@@ -18,6 +18,8 @@ const LEFT: f64 = 46.0;
 const RIGHT: f64 = 102.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
+/// The width of a digit under the horizontal axis.
+const DIGIT: f64 = 6.3;
 /// Between the names at the line ends.
 const NAME_GAP: f64 = 12.0;
 
@@ -75,15 +77,15 @@ impl Who {
 pub struct Series {
     /// Whose.
     pub who: Who,
-    /// Ascending by connections.
+    /// Ascending.
     pub points: Vec<Point>,
 }
 
 /// One point of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// Number of connections.
-    pub connections: u32,
+    /// Number of connections or requests.
+    pub x: u64,
     /// The figure there.
     pub interval: Interval,
     /// The truth may lie higher: drawn with a hat.
@@ -126,8 +128,8 @@ impl Axis {
     }
 }
 
-/// A plot against the number of connections. `title` is for those who cannot see it.
-pub fn lines(title: &str, axis: Axis, series: &[Series]) -> String {
+/// A plot against the number of `what` (connections, requests). `title` is for those who cannot see it.
+pub fn lines(title: &str, axis: Axis, what: &str, series: &[Series]) -> String {
     let mut svg = open(title, HEIGHT);
     let scale = Scale::fit(axis, series);
     let xs = X::fit(series);
@@ -142,19 +144,27 @@ pub fn lines(title: &str, axis: Axis, series: &[Series]) -> String {
             axis.tick(value)
         );
     }
+    let mut free_from = 0.0;
     for &value in &xs.values {
         let x = xs.x(value);
         let bottom = HEIGHT - BOTTOM;
+        let tick = Axis::Count.tick(value as f64);
+        let half = tick.chars().count() as f64 * DIGIT / 2.0;
+        // A number that would run into the one before is left out; its mark is not.
+        let tick = if x - half < free_from { String::new() } else { tick };
+        if !tick.is_empty() {
+            free_from = x + half + DIGIT;
+        }
         let _ = write!(
             svg,
             "<path class=\"axis\" d=\"M{x:.1} {bottom}v4\"/><text class=\"tick middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
             bottom + 15.0,
-            value
+            tick
         );
     }
     let _ = write!(
         svg,
-        "<path class=\"axis\" d=\"M{LEFT} {0:.1}H{1:.1}\"/><text class=\"tick middle\" x=\"{2:.1}\" y=\"{3:.1}\">connections</text>",
+        "<path class=\"axis\" d=\"M{LEFT} {0:.1}H{1:.1}\"/><text class=\"tick middle\" x=\"{2:.1}\" y=\"{3:.1}\">{what}</text>",
         HEIGHT - BOTTOM,
         WIDTH - RIGHT,
         (LEFT + WIDTH - RIGHT) / 2.0,
@@ -163,21 +173,21 @@ pub fn lines(title: &str, axis: Axis, series: &[Series]) -> String {
     for (i, one) in series.iter().enumerate() {
         // A little apart, so that equal intervals do not hide each other.
         let dodge = (i as f64 - (series.len() as f64 - 1.0) / 2.0) * 0.9;
-        draw_line(&mut svg, one, axis, &scale, &xs, dodge);
+        draw_line(&mut svg, one, (axis, what), &scale, &xs, dodge);
     }
     draw_names(&mut svg, series, &scale, &xs);
     svg.push_str("</svg>");
     svg
 }
 
-fn draw_line(svg: &mut String, series: &Series, axis: Axis, scale: &Scale, xs: &X, dodge: f64) {
-    let at = |point: &Point| (xs.x(point.connections) + dodge, scale.y(point.interval.estimate));
+fn draw_line(svg: &mut String, series: &Series, (axis, what): (Axis, &str), scale: &Scale, xs: &X, dodge: f64) {
+    let at = |point: &Point| (xs.x(point.x) + dodge, scale.y(point.interval.estimate));
     let _ = write!(svg, "<g class=\"{}\">", series.who.classes());
     let path: Vec<String> = series.points.iter().map(at).map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     let _ = write!(svg, "<path class=\"line\" d=\"M{}\"/>", path.join("L"));
     for point in &series.points {
         let (x, y) = at(point);
-        let Point { connections, interval, lower_bound } = point;
+        let Point { x: number, interval, lower_bound } = point;
         let (at_least, hat) = if *lower_bound {
             ("at least ", format!("<path class=\"hat\" d=\"M{:.1} {:.1}l3.5 -4l3.5 4\"/>", x - 3.5, y - 5.5))
         } else {
@@ -185,7 +195,7 @@ fn draw_line(svg: &mut String, series: &Series, axis: Axis, scale: &Scale, xs: &
         };
         let _ = write!(
             svg,
-            "<g><title>{}, {connections} connections: {at_least}{}</title><path class=\"bar\" d=\"M{x:.1} {:.1}V{:.1}\"/>{}{hat}\
+            "<g><title>{}, {number} {what}: {at_least}{}</title><path class=\"bar\" d=\"M{x:.1} {:.1}V{:.1}\"/>{}{hat}\
              <circle class=\"touch\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/></g>",
             escaped(&series.who.label),
             axis.interval(interval),
@@ -201,7 +211,7 @@ fn draw_line(svg: &mut String, series: &Series, axis: Axis, scale: &Scale, xs: &
 fn draw_names(svg: &mut String, series: &[Series], scale: &Scale, xs: &X) {
     let mut ends: Vec<(f64, f64, &Who)> = series
         .iter()
-        .filter_map(|s| s.points.last().map(|p| (xs.x(p.connections), scale.y(p.interval.estimate), &s.who)))
+        .filter_map(|s| s.points.last().map(|p| (xs.x(p.x), scale.y(p.interval.estimate), &s.who)))
         .collect();
     ends.sort_by(|a, b| a.1.total_cmp(&b.1));
     let wanted: Vec<f64> = ends.iter().map(|end| end.1).collect();
@@ -280,24 +290,32 @@ fn open(title: &str, height: f64) -> String {
     format!("<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", escaped(title))
 }
 
-/// The horizontal axis: logarithmic, by the numbers of connections that were measured.
+/// The horizontal axis, by the numbers that were measured: linear where their steps are equal, otherwise logarithmic.
 struct X {
-    values: Vec<u32>,
+    values: Vec<u64>,
+    linear: bool,
 }
 
 impl X {
     fn fit(series: &[Series]) -> X {
-        let mut values: Vec<u32> = series.iter().flat_map(|s| s.points.iter().map(|p| p.connections)).collect();
+        let mut values: Vec<u64> = series.iter().flat_map(|s| s.points.iter().map(|p| p.x)).collect();
         values.sort_unstable();
         values.dedup();
-        X { values }
+        let mut steps: Vec<u64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        steps.dedup();
+        X { linear: values.len() > 2 && steps.len() == 1, values }
     }
 
-    fn x(&self, value: u32) -> f64 {
+    fn x(&self, value: u64) -> f64 {
         let (left, right) = (LEFT + 12.0, WIDTH - RIGHT - 8.0);
         match (self.values.first(), self.values.last()) {
             (Some(&first), Some(&last)) if first < last => {
-                let share = (f64::from(value) / f64::from(first)).ln() / (f64::from(last) / f64::from(first)).ln();
+                let (value, first, last) = (value as f64, first as f64, last as f64);
+                let share = if self.linear {
+                    (value - first) / (last - first)
+                } else {
+                    (value / first).ln() / (last / first).ln()
+                };
                 left + (right - left) * share
             }
             _ => (left + right) / 2.0,
@@ -393,8 +411,8 @@ mod tests {
         Who { label: label.to_owned(), family: Family::Apache2, model: Model::Event }
     }
 
-    fn point(connections: u32, estimate: f64) -> Point {
-        Point { connections, interval: interval(estimate), lower_bound: false }
+    fn point(x: u64, estimate: f64) -> Point {
+        Point { x, interval: interval(estimate), lower_bound: false }
     }
 
     fn interval(estimate: f64) -> Interval {
@@ -435,6 +453,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_of_equal_steps_is_linear_and_its_numbers_do_not_overlap() {
+        for (values, linear) in [(&[10, 100, 1000][..], false), (&[100, 200, 300], true), (&[1, 2], false)] {
+            let points = values.iter().map(|&x| point(x, 1.0)).collect();
+            assert_eq!(X::fit(&[Series { who: who("x"), points }]).linear, linear, "{values:?}");
+        }
+        let points = (1..=10).map(|i| point(i * 10_000, 1.0)).collect();
+        let svg = lines("x", Axis::Count, "requests", &[Series { who: who("x"), points }]);
+        let numbers = |text: &str| svg.contains(&format!(">{text}</text>"));
+        assert!(numbers("10 k") && !numbers("20 k") && numbers("30 k") && svg.contains(">requests</text>"), "{svg}");
+    }
+
+    #[test]
     fn names_do_not_overlap_and_stay_inside() {
         for wanted in [vec![10.0, 11.0, 12.0, 13.0], vec![200.0, 201.0, 229.0, 230.0], vec![10.0, 100.0, 101.0, 230.0]]
         {
@@ -448,14 +478,14 @@ mod tests {
     fn a_plot_draws_each_point_and_escapes_names() {
         let series =
             Series { who: who("a<b>"), points: vec![point(10, 5.0), Point { lower_bound: true, ..point(1000, 50.0) }] };
-        let svg = lines("CPU \"a request\"", Axis::Micros, std::slice::from_ref(&series));
+        let svg = lines("CPU \"a request\"", Axis::Micros, "connections", std::slice::from_ref(&series));
         assert_eq!((svg.matches("<title>").count(), svg.matches("class=\"hat\"").count()), (2, 1));
         assert!(svg.contains("a&lt;b&gt;, 1000 connections: at least 50.0 µs [45.0 µs to 55.0 µs]"), "{svg}");
         assert!(svg.contains("aria-label=\"CPU &quot;a request&quot;\"") && !svg.contains("NaN"));
         let bars = bars("CPU", Axis::Micros, &[(who("a<b>"), interval(5.0))]);
         assert!(bars.contains("a&lt;b&gt;: 5.0 µs") && !bars.contains("NaN"));
-        let one = lines("x", Axis::Count, &[Series { points: vec![point(10, 5.0)], ..series }]);
+        let one = lines("x", Axis::Count, "requests", &[Series { points: vec![point(10, 5.0)], ..series }]);
         assert!(!one.contains("NaN"), "{one}");
-        assert!(!lines("empty", Axis::Mib, &[]).contains("NaN"));
+        assert!(!lines("empty", Axis::Mib, "connections", &[]).contains("NaN"));
     }
 }

@@ -157,7 +157,7 @@ impl Maker<'_> {
                     let series = self.series(keep_alive, metric);
                     let caption = words::mode(keep_alive).to_owned();
                     (!series.is_empty())
-                        .then(|| Figure { svg: plot::lines(&format!("{title}, {caption}"), axis, &series), caption })
+                        .then(|| Figure { svg: plot::lines(&format!("{title}, {caption}"), axis, "connections", &series), caption })
                 })
                 .collect(),
         })
@@ -178,7 +178,7 @@ impl Maker<'_> {
                 .iter()
                 .filter(|f| f.target == target && f.keep_alive == keep_alive && f.metric == metric)
                 .map(|f| Point {
-                    connections: f.concurrency,
+                    x: u64::from(f.concurrency),
                     interval: f.interval(),
                     lower_bound: bound(target, Load { keep_alive, concurrency: f.concurrency }),
                 })

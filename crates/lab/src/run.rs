@@ -15,7 +15,7 @@ use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::Step;
 use crate::figures::Cells;
-use crate::generator::{self, Bench};
+use crate::generator::{self, Amount, Bench, Memory};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
@@ -152,10 +152,10 @@ impl Run<'_> {
         let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
         let bench = Bench {
             manifold: &self.manifold,
-            measured_s: experiment.measured_s,
+            amount: Amount::Seconds(experiment.measured_s),
             generator: &self.cores.generator,
             pin: !self.cores.shared(),
-            memory: true,
+            memory: Memory::WarmUp,
             path: &self.settings.page.path,
             bytes: self.settings.page.body.len() as u64,
             log: &log,
@@ -293,7 +293,7 @@ impl Drop for Scratch {
 }
 
 /// As many descriptors as we may have; children inherit the limit.
-fn raise_descriptors() {
+pub fn raise_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let wanted = DESCRIPTORS_WANTED.min(hard);
         if soft < wanted {

@@ -23,7 +23,7 @@ use program::PROGRAMS;
 use results::{FORMAT, Generators};
 
 /// The name of its place in a page.
-const PLACE: &str = "generators";
+pub const PLACE: &str = "generators";
 /// How long a run may take unless told otherwise, minutes.
 const MINUTES: f64 = 6.0;
 
@@ -56,6 +56,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (!args.targets.is_empty(), "--targets"),
         (!args.concurrency.is_empty(), "--concurrency"),
         (args.keep_alive != KeepAlive::Both, "--keep-alive"),
+        (args.scaled, "--scaled"),
     ] {
         if given {
             return Err(format!(

@@ -61,6 +61,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (!args.concurrency.is_empty(), "--concurrency"),
         (args.keep_alive != KeepAlive::Both, "--keep-alive"),
         (!args.generators.is_empty(), "--generators"),
+        (args.scaled, "--scaled"),
     ] {
         if given {
             return Err(format!(

@@ -17,7 +17,7 @@ use crate::absent::Absent;
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::Step as One;
-use crate::generator::Bench;
+use crate::generator::{Amount, Bench, Memory};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
@@ -274,12 +274,13 @@ impl Run<'_> {
             progress.show(done, &format!("round {}, {label}, {}", round + 1, work.label()));
             let so_far = format!("after {} and {done} cells", text::counted(round as usize, "round"));
             let (generator, pin) = self.places.generator(work.placement);
+            let measured_s = work.measured_s(self.settings.measured_s);
             let mut bench = Bench {
                 manifold: &self.stage.manifold,
-                measured_s: work.measured_s(self.settings.measured_s),
+                amount: Amount::Seconds(measured_s),
                 generator,
                 pin,
-                memory: false,
+                memory: Memory::Never,
                 path: &format!("/{}", work.page.file()),
                 bytes: work.page.bytes() as u64,
                 log,
@@ -292,7 +293,7 @@ impl Run<'_> {
             let mut cell: Result<Option<Cell>> = measure(&bench);
             // On a slow or busy machine some need longer; those that do not are not held up for them.
             if matches!(&cell, Ok(Some(cell)) if cell.marks.contains(&Mark::TooShort)) {
-                bench.measured_s *= LONGER;
+                bench.amount = Amount::Seconds(measured_s * LONGER);
                 cell = measure(&bench);
             }
             match cell {

@@ -1,0 +1,260 @@
+//! What a study can show and claim: one row a metric, with its name in files, its unit and how it comes out of a cell.
+
+use serde::{Deserialize, Serialize};
+
+use super::results::StudyCell;
+use crate::plot::Axis;
+use crate::text;
+
+/// A figure of a cell.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Seconds from the first request to the last answer.
+    TimeTaken,
+    /// Answers a second.
+    RequestsPerSecond,
+    /// KiB received a second, heads included, as ab counts them.
+    TransferRate,
+    /// Requests without a right answer.
+    Failed,
+    /// Mean time to connect.
+    ConnectMean,
+    /// Longest time to connect.
+    ConnectLongest,
+    /// Mean latency, connecting included.
+    Mean,
+    /// Standard deviation of latency.
+    Deviation,
+    /// Percentiles of latency, as ab prints them.
+    P50,
+    /// See [`P50`](Self::P50).
+    P66,
+    /// See [`P50`](Self::P50).
+    P75,
+    /// See [`P50`](Self::P50).
+    P80,
+    /// See [`P50`](Self::P50).
+    P90,
+    /// See [`P50`](Self::P50).
+    P95,
+    /// See [`P50`](Self::P50).
+    P98,
+    /// See [`P50`](Self::P50).
+    P99,
+    /// Longest latency.
+    Longest,
+    /// CPU time of the server in the time taken, in percent of one processor.
+    CpuPercent,
+    /// CPU time of the server a request.
+    CpuPerRequest,
+    /// Memory of the server when the load had ended: PSS of all its processes.
+    Memory,
+}
+
+/// How a metric's numbers are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// A number a second, or of requests.
+    Number,
+    /// Milliseconds.
+    Millis,
+    /// Percent.
+    Percent,
+    /// Microseconds.
+    Micros,
+    /// MiB.
+    Mib,
+}
+
+/// Which percentile each metric is, and its place in [`StudyCell::percentiles_ms`].
+pub const PERCENTILES: [(Metric, f64); 8] = [
+    (Metric::P50, 0.50),
+    (Metric::P66, 0.66),
+    (Metric::P75, 0.75),
+    (Metric::P80, 0.80),
+    (Metric::P90, 0.90),
+    (Metric::P95, 0.95),
+    (Metric::P98, 0.98),
+    (Metric::P99, 0.99),
+];
+
+impl Metric {
+    /// For a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Metric::TimeTaken => "Time taken",
+            Metric::RequestsPerSecond => "Requests a second",
+            Metric::TransferRate => "Transfer rate",
+            Metric::Failed => "Failed requests",
+            Metric::ConnectMean => "Connect, mean",
+            Metric::ConnectLongest => "Connect, longest",
+            Metric::Mean => "Latency, mean",
+            Metric::Deviation => "Latency, standard deviation",
+            Metric::P50 => "Latency, 50 %",
+            Metric::P66 => "Latency, 66 %",
+            Metric::P75 => "Latency, 75 %",
+            Metric::P80 => "Latency, 80 %",
+            Metric::P90 => "Latency, 90 %",
+            Metric::P95 => "Latency, 95 %",
+            Metric::P98 => "Latency, 98 %",
+            Metric::P99 => "Latency, 99 %",
+            Metric::Longest => "Latency, longest",
+            Metric::CpuPercent => "CPU of one processor",
+            Metric::CpuPerRequest => "CPU a request",
+            Metric::Memory => "Memory",
+        }
+    }
+
+    /// How it is written.
+    pub fn unit(self) -> Unit {
+        match self {
+            Metric::TimeTaken => Unit::Seconds,
+            Metric::RequestsPerSecond | Metric::Failed | Metric::TransferRate => Unit::Number,
+            Metric::CpuPercent => Unit::Percent,
+            Metric::CpuPerRequest => Unit::Micros,
+            Metric::Memory => Unit::Mib,
+            _ => Unit::Millis,
+        }
+    }
+
+    /// Title and unit, for the head of a row.
+    pub fn heading(self) -> String {
+        let unit = match self.unit() {
+            Unit::Seconds => ", s",
+            Unit::Number if self == Metric::TransferRate => ", KiB/s",
+            Unit::Number => "",
+            Unit::Millis => ", ms",
+            Unit::Percent => ", %",
+            Unit::Micros => ", µs",
+            Unit::Mib => ", MiB",
+        };
+        format!("{}{unit}", self.title())
+    }
+
+    /// A value in its unit, without the unit's name.
+    pub fn text(self, value: f64) -> String {
+        match self.unit() {
+            Unit::Seconds if value < 1.0 => format!("{value:.3}"),
+            _ if self == Metric::Failed => text::grouped(value.round() as i64),
+            _ => text::number(value),
+        }
+    }
+
+    /// How a plot of it is scaled, and what a value must be multiplied by for it.
+    pub fn axis(self) -> (Axis, f64) {
+        match self.unit() {
+            Unit::Seconds => (Axis::Micros, 1e6),
+            Unit::Millis => (Axis::Micros, 1e3),
+            Unit::Micros => (Axis::Micros, 1.0),
+            Unit::Mib => (Axis::Mib, 1.0),
+            Unit::Number | Unit::Percent => (Axis::Count, 1.0),
+        }
+    }
+
+    /// The cell's value; `None` where it has none, or where its answers were not the page.
+    pub fn of(self, seen: &StudyCell) -> Option<f64> {
+        let cell = &seen.cell;
+        if self == Metric::Failed {
+            return Some(seen.failed as f64);
+        }
+        if !cell.usable() {
+            return None;
+        }
+        let latency = |of: fn(&crate::results::Latency) -> f64| cell.latency_us.as_ref().map(|l| of(l) / 1000.0);
+        match self {
+            Metric::TimeTaken => Some(cell.seconds),
+            Metric::RequestsPerSecond => Some(cell.requests_per_second),
+            Metric::TransferRate => Some(seen.received_bytes as f64 / 1024.0 / cell.seconds),
+            Metric::Failed => Some(seen.failed as f64),
+            Metric::ConnectMean => seen.connect_ms.map(|connect| connect.mean),
+            Metric::ConnectLongest => seen.connect_ms.map(|connect| connect.longest),
+            Metric::Mean => latency(|l| l.mean),
+            Metric::Deviation => seen.deviation_ms,
+            Metric::Longest => latency(|l| l.max),
+            Metric::CpuPercent => (cell.cpu_s > 0.0).then(|| cell.cpu_s / cell.seconds * 100.0),
+            Metric::CpuPerRequest => {
+                (cell.worked_on > 0 && cell.cpu_s > 0.0).then(|| cell.cpu_s * 1e6 / cell.worked_on as f64)
+            }
+            Metric::Memory => cell.pss_kib.map(|kib| kib as f64 / 1024.0),
+            percentile => {
+                let place = PERCENTILES.iter().position(|(metric, _)| *metric == percentile)?;
+                seen.percentiles_ms.get(place).copied()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Connecting;
+    use super::*;
+    use crate::results::{Cell, Latency, Mark};
+
+    fn cell() -> StudyCell {
+        let latency_us = Some(Latency { mean: 2000.0, p50: 1500.0, p90: 3000.0, p99: 9000.0, max: 12_000.0 });
+        StudyCell {
+            load: 0,
+            cell: Cell {
+                seconds: 2.0,
+                completed: 100,
+                worked_on: 100,
+                requests_per_second: 50.0,
+                cpu_s: 0.5,
+                pss_kib: Some(2048),
+                latency_us,
+                ..Cell::default()
+            },
+            failed: 3,
+            received_bytes: 4096,
+            connect_ms: Some(Connecting { mean: 0.5, longest: 7.0 }),
+            deviation_ms: Some(1.25),
+            percentiles_ms: vec![1.5, 1.6, 1.7, 1.8, 3.0, 5.0, 8.0, 9.0],
+        }
+    }
+
+    #[test]
+    fn every_metric_comes_out_of_a_cell() {
+        for (metric, expected, heading) in [
+            (Metric::TimeTaken, 2.0, "Time taken, s"),
+            (Metric::RequestsPerSecond, 50.0, "Requests a second"),
+            (Metric::TransferRate, 2.0, "Transfer rate, KiB/s"),
+            (Metric::Failed, 3.0, "Failed requests"),
+            (Metric::ConnectMean, 0.5, "Connect, mean, ms"),
+            (Metric::ConnectLongest, 7.0, "Connect, longest, ms"),
+            (Metric::Mean, 2.0, "Latency, mean, ms"),
+            (Metric::Deviation, 1.25, "Latency, standard deviation, ms"),
+            (Metric::P50, 1.5, "Latency, 50 %, ms"),
+            (Metric::P98, 8.0, "Latency, 98 %, ms"),
+            (Metric::P99, 9.0, "Latency, 99 %, ms"),
+            (Metric::Longest, 12.0, "Latency, longest, ms"),
+            (Metric::CpuPercent, 25.0, "CPU of one processor, %"),
+            (Metric::CpuPerRequest, 5000.0, "CPU a request, µs"),
+            (Metric::Memory, 2.0, "Memory, MiB"),
+        ] {
+            assert_eq!(metric.of(&cell()), Some(expected), "{metric:?}");
+            assert_eq!(metric.heading(), heading);
+        }
+    }
+
+    #[test]
+    fn values_are_written_as_exactly_as_they_matter() {
+        for (metric, value, expected) in [
+            (Metric::TimeTaken, 0.0123, "0.012"),
+            (Metric::TimeTaken, 478.18, "478"),
+            (Metric::Failed, 4.0, "4"),
+            (Metric::P50, 0.123, "0.12"),
+        ] {
+            assert_eq!(metric.text(value), expected);
+        }
+    }
+
+    #[test]
+    fn wrong_answers_leave_nothing_but_their_number() {
+        let mut seen = cell();
+        seen.cell.marks = vec![Mark::WrongLength];
+        assert_eq!((Metric::P50.of(&seen), Metric::Failed.of(&seen)), (None, Some(3.0)));
+    }
+}

@@ -1,0 +1,430 @@
+//! From an experiment file to what is measured: every target, every load, every claim as an index into them, checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::condition;
+use super::file::{self, Chosen, File, Flags, Relation, Scalar, Setting, Side};
+use super::metric::Metric;
+use super::sweep::Numbers;
+use crate::generator::Amount;
+use crate::target::{Family, Model};
+
+/// More connections than this the generator does not hold from one address.
+const CONNECTIONS_MAX: u64 = 20_000;
+/// More requests than this take longer than anybody waits.
+const REQUESTS_MAX: u64 = 1_000_000_000;
+/// The longest cell, seconds.
+const SECONDS_MAX: f64 = 3600.0;
+/// More cells than this in one round are a mistake.
+const CELLS_MAX: usize = 10_000;
+/// The largest page that is made up.
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The path of a page that is made up.
+const PAGE: &str = "/index.html";
+/// The word for one request on each connection.
+const CONNECTIONS: &str = "connections";
+
+/// What is measured.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Study {
+    /// The file's name without its end.
+    pub name: String,
+    /// Above the report.
+    pub title: String,
+    /// What it is to find out.
+    pub question: String,
+    /// Where published figures come from.
+    pub source: String,
+    /// What the report shows.
+    pub show: Vec<Metric>,
+    /// How often every cell is measured.
+    pub rounds: u32,
+    /// The page.
+    pub page: Page,
+    /// Each server with each of its settings.
+    pub targets: Vec<Subject>,
+    /// Each load.
+    pub loads: Vec<Load>,
+    /// Published figures.
+    pub published: Vec<Published>,
+    /// Claims, by server.
+    pub claims: Vec<Claim>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Page {
+    /// The path.
+    pub path: String,
+    /// The folder of the user's; `None` for a page that is made up.
+    pub site: Option<PathBuf>,
+    /// The body; read from the folder when the run begins.
+    #[serde(skip)]
+    pub body: Vec<u8>,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A server with its settings.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Subject {
+    /// What the file calls it, with the values that make it one of several.
+    pub name: String,
+    /// Whose program.
+    pub server: Family,
+    /// Its model.
+    pub model: Model,
+    /// Directives with what stands after them.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Subject {
+    /// For a person: `apache2 prefork`.
+    pub fn label(&self) -> String {
+        match self.server {
+            Family::Nginx => self.name.clone(),
+            server => format!("{} {}", server.name(), self.name),
+        }
+    }
+}
+
+impl Study {
+    /// Only these targets, in ascending order; claims about others go with them.
+    pub fn keep_targets(&mut self, kept: &[usize]) {
+        let place = |old: usize| kept.iter().position(|&index| index == old);
+        let claims = std::mem::take(&mut self.claims).into_iter();
+        self.claims = claims
+            .filter_map(|claim| {
+                let (of, than) = (place(claim.of.0)?, place(claim.than.0)?);
+                Some(Claim { of: (of, claim.of.1), than: (than, claim.than.1), ..claim })
+            })
+            .collect();
+        self.targets = kept.iter().filter_map(|&index| self.targets.get(index).cloned()).collect();
+    }
+}
+
+/// One load.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Load {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Connections at the same time.
+    pub connections: u32,
+    /// Whether they are kept.
+    pub keep_alive: bool,
+    /// When it ends.
+    pub amount: Amount,
+}
+
+/// Published figures of one target's name under one load.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Published {
+    /// The name, of whatever server.
+    pub target: String,
+    /// Index of the load.
+    pub load: usize,
+    /// The figures.
+    pub figures: BTreeMap<Metric, f64>,
+}
+
+/// A claim about the targets of one server.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Claim {
+    /// As a sentence without its full stop.
+    pub says: String,
+    /// What is compared.
+    pub metric: Metric,
+    /// Whose: index of the target, and of its loads.
+    pub of: (usize, Vec<usize>),
+    /// With whose.
+    pub than: (usize, Vec<usize>),
+    /// The relation.
+    pub is: Relation,
+    /// The ratio that was published.
+    pub published: Option<f64>,
+}
+
+/// Resolves a file's text. `name` is its name for messages, `stem` that of the study.
+///
+/// # Errors
+/// `NAME:LINE: what is wrong, and the way out`.
+pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study, String> {
+    let file = File::read(name, text)?;
+    let place = |at: usize| move |said: String| file::place(name, text, at, &said);
+    let page = match &file.page {
+        None => made_up(crate::cli::BUILT_IN_PAGE.as_bytes().to_vec()),
+        Some(page) => resolve_page(page.get_ref()).map_err(place(page.span().start))?,
+    };
+    let mut targets = Vec::new();
+    for target in &file.targets {
+        targets.extend(resolve_target(target.get_ref()).map_err(place(target.span().start))?);
+    }
+    let mut loads = Vec::new();
+    for load in &file.loads {
+        loads.extend(resolve_load(load.get_ref()).map_err(place(load.span().start))?);
+    }
+    let mut labels = BTreeSet::new();
+    if let Some(twice) = targets.iter().map(Subject::label).find(|label| !labels.insert(label.clone())) {
+        return Err(format!("{name}: there are two targets \"{twice}\"; give one of them another name"));
+    }
+    match targets.len() * loads.len() {
+        0 => return Err(format!("{name}: nothing is measured; give at least one [[target]] and one [[load]]")),
+        cells if cells > CELLS_MAX => {
+            return Err(format!("{name}: {cells} cells a round are too many; {CELLS_MAX} are possible"));
+        }
+        _ => {}
+    }
+    let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    let mut published = Vec::new();
+    for entry in &file.published {
+        published.push(resolve_published(entry.get_ref(), &names, &loads).map_err(place(entry.span().start))?);
+    }
+    let mut claims = Vec::new();
+    for claim in &file.claims {
+        claims.extend(resolve_claim(claim.get_ref(), &targets, &loads).map_err(place(claim.span().start))?);
+    }
+    // Files speak of the loads as they are in full, so these shrink last.
+    let rounds = file.scaled.rounds.filter(|_| scaled).unwrap_or(*file.rounds.get_ref());
+    if !(1..=1000).contains(&rounds) {
+        return Err(place(file.rounds.span().start)(format!("rounds = {rounds}: 1 to 1000 are possible")));
+    }
+    if scaled {
+        shrink(&mut loads, &file.scaled);
+    }
+    let File { title, question, source, show, .. } = file;
+    let name = stem.to_owned();
+    Ok(Study { name, title, question, source, show, rounds, page, targets, loads, published, claims })
+}
+
+fn made_up(body: Vec<u8>) -> Page {
+    Page { path: PAGE.to_owned(), site: None, bytes: body.len() as u64, body }
+}
+
+fn resolve_page(page: &file::Page) -> Result<Page, String> {
+    match page {
+        file::Page { text: Some(text), bytes: None, site: None, path: None } => Ok(made_up(text.as_bytes().to_vec())),
+        file::Page { text: None, bytes: Some(bytes), site: None, path: None } if (1..=BYTES_MAX).contains(bytes) => {
+            Ok(made_up(crate::cli::BUILT_IN_PAGE.bytes().cycle().take(*bytes as usize).collect()))
+        }
+        file::Page { bytes: Some(bytes), .. } if !(1..=BYTES_MAX).contains(bytes) => {
+            Err(format!("bytes = {bytes}: 1 to {BYTES_MAX} are possible"))
+        }
+        file::Page { text: None, bytes: None, site: Some(site), path } => {
+            let path = path.as_deref().unwrap_or("/");
+            let (site, page) = crate::cli::page_of(site, path)?;
+            Ok(Page { path: page.path, site: Some(site), bytes: page.body.len() as u64, body: page.body })
+        }
+        _ => Err("a page is either text, or bytes, or site with a path".to_owned()),
+    }
+}
+
+/// Every server with every combination of settings that meets the conditions.
+fn resolve_target(target: &file::Target) -> Result<Vec<Subject>, String> {
+    let mut subjects = Vec::new();
+    for settings in combinations(&target.settings)? {
+        let numbers: BTreeMap<String, i64> = settings
+            .iter()
+            .filter_map(|(name, value, _)| match value {
+                Scalar::Number(number) => Some((name.clone(), *number)),
+                Scalar::Text(text) => Some((name.clone(), text.parse().ok()?)),
+            })
+            .collect();
+        let mut holds = true;
+        for condition in &target.conditions {
+            holds &= condition::holds(condition, &numbers)?;
+        }
+        if !holds {
+            continue;
+        }
+        let varied = settings.iter().filter(|(.., varies)| *varies);
+        let suffix: String = varied.map(|(name, value, _)| format!(" {name}={}", text_of(value))).collect();
+        let settings: Vec<(String, String)> =
+            settings.into_iter().map(|(name, value, _)| (name, text_of(&value))).collect();
+        for &server in &target.servers {
+            let model = model_of(server, target.mpm)?;
+            let name = format!("{}{suffix}", target.name);
+            subjects.push(Subject { name, server, model, settings: settings.clone() });
+        }
+    }
+    if subjects.is_empty() {
+        return Err(format!("no combination of the settings of \"{}\" meets its conditions", target.name));
+    }
+    Ok(subjects)
+}
+
+fn model_of(server: Family, mpm: Option<Model>) -> Result<Model, String> {
+    match (server, mpm) {
+        (Family::Nginx, None) => Ok(Model::Loop),
+        (Family::Nginx, Some(_)) => Err("nginx has no models; leave mpm out".to_owned()),
+        (Family::Apache2, Some(Model::Percore)) => {
+            Err("apache2 has no percore; write servers = [\"manifold\"]".to_owned())
+        }
+        (Family::Manifold | Family::Apache2, Some(model)) => Ok(model),
+        (Family::Manifold | Family::Apache2, None) => {
+            Err("which model? write mpm = \"event\", for instance".to_owned())
+        }
+        (Family::Peer, _) => Err("servers of experiment files are manifold, apache2 and nginx".to_owned()),
+    }
+}
+
+/// A directive, one value of it, and whether it has others.
+type OneSetting = (String, Scalar, bool);
+
+fn combinations(settings: &BTreeMap<String, Setting>) -> Result<Vec<Vec<OneSetting>>, String> {
+    let mut all: Vec<Vec<OneSetting>> = vec![Vec::new()];
+    for (name, setting) in settings {
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(format!("settings: {name} is no directive"));
+        }
+        let (values, varies) = match setting {
+            Setting::One(value) => (std::slice::from_ref(value), false),
+            Setting::Many(values) => (values.as_slice(), true),
+        };
+        for value in values {
+            if matches!(value, Scalar::Text(text) if text.contains(['\n', '\r', '\0'])) {
+                return Err(format!("settings: {name}: a value is one line"));
+            }
+        }
+        let with = |value: &Scalar| (name.clone(), value.clone(), varies);
+        all = all
+            .iter()
+            .flat_map(|done| values.iter().map(move |value| [done.clone(), vec![with(value)]].concat()))
+            .collect();
+        if all.len() > CELLS_MAX {
+            return Err(format!("settings have more than {CELLS_MAX} combinations"));
+        }
+    }
+    Ok(all)
+}
+
+fn text_of(value: &Scalar) -> String {
+    match value {
+        Scalar::Number(number) => number.to_string(),
+        Scalar::Text(text) => text.clone(),
+    }
+}
+
+fn resolve_load(load: &file::Load) -> Result<Vec<Load>, String> {
+    let keep_alive = match &load.keep_alive {
+        Flags::One(flag) => vec![*flag],
+        Flags::Many(flags) => flags.clone(),
+    };
+    let mut loads = Vec::new();
+    for connections in load.connections.resolve(CONNECTIONS_MAX).map_err(|said| format!("connections: {said}"))? {
+        let amounts: Vec<Amount> = match (&load.requests, load.seconds) {
+            (Some(Numbers::Text(word)), None) if word == CONNECTIONS => vec![Amount::Requests(connections)],
+            (Some(requests), None) => {
+                let numbers = requests.resolve(REQUESTS_MAX).map_err(|said| format!("requests: {said}"))?;
+                numbers.into_iter().map(Amount::Requests).collect()
+            }
+            (None, Some(seconds)) if (0.05..=SECONDS_MAX).contains(&seconds) => vec![Amount::Seconds(seconds)],
+            (None, Some(seconds)) => return Err(format!("seconds = {seconds}: 0.05 to {SECONDS_MAX} are possible")),
+            (None, None) | (Some(_), Some(_)) => {
+                return Err("a load ends after either requests or seconds".to_owned());
+            }
+        };
+        for &keep_alive in &keep_alive {
+            loads.extend(amounts.iter().map(|&amount| Load {
+                name: load.name.clone(),
+                connections: connections as u32,
+                keep_alive,
+                amount,
+            }));
+        }
+    }
+    if loads.len() > 1 && load.name.is_some() {
+        return Err("a load with a name is a single one; leave the name out, or make one [[load]] for each".to_owned());
+    }
+    Ok(loads)
+}
+
+fn resolve_published(entry: &file::Published, names: &BTreeSet<&str>, loads: &[Load]) -> Result<Published, String> {
+    if !names.contains(entry.target.as_str()) {
+        return Err(no_target(&entry.target, names));
+    }
+    let chosen = Chosen {
+        target: entry.target.clone(),
+        load: entry.load.clone(),
+        connections: entry.connections,
+        requests: entry.requests,
+        keep_alive: None,
+    };
+    match chosen_loads(&chosen, loads)[..] {
+        [load] => Ok(Published { target: entry.target.clone(), load, figures: entry.figures.clone() }),
+        [] => Err("there is no such load".to_owned()),
+        [_, _, ..] => Err("which load? say its name, or its connections or requests".to_owned()),
+    }
+}
+
+/// The claim for every server that has both targets.
+fn resolve_claim(claim: &file::Claim, targets: &[Subject], loads: &[Load]) -> Result<Vec<Claim>, String> {
+    let chosen = |side: &Side| match side {
+        Side::Name(target) => Chosen { target: target.clone(), ..Chosen::default() },
+        Side::Where(chosen) => chosen.clone(),
+    };
+    let (of, than) = (chosen(&claim.of), chosen(&claim.than));
+    let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    let mut sides = Vec::new();
+    for side in [&of, &than] {
+        if !names.contains(side.target.as_str()) {
+            return Err(no_target(&side.target, &names));
+        }
+        let chosen = chosen_loads(side, loads);
+        if chosen.is_empty() {
+            return Err(format!("there is no such load for \"{}\"", side.target));
+        }
+        sides.push(chosen);
+    }
+    let servers: BTreeSet<&str> = targets.iter().map(|target| target.server.name()).collect();
+    let mut claims = Vec::new();
+    for server in servers {
+        let index = |name: &str| targets.iter().position(|t| t.server.name() == server && t.name == name);
+        if let (Some(a), Some(b)) = (index(&of.target), index(&than.target)) {
+            claims.push(Claim {
+                says: claim.says.clone(),
+                metric: claim.metric,
+                of: (a, sides[0].clone()),
+                than: (b, sides[1].clone()),
+                is: claim.is,
+                published: claim.published,
+            });
+        }
+    }
+    if claims.is_empty() {
+        return Err(format!("no server has both \"{}\" and \"{}\"", of.target, than.target));
+    }
+    Ok(claims)
+}
+
+fn no_target(name: &str, names: &BTreeSet<&str>) -> String {
+    let known: Vec<&str> = names.iter().copied().collect();
+    format!("there is no target \"{name}\"; there are {}", known.join(", "))
+}
+
+fn chosen_loads(chosen: &Chosen, loads: &[Load]) -> Vec<usize> {
+    let is = |load: &Load| {
+        chosen.load.as_ref().is_none_or(|name| load.name.as_ref() == Some(name))
+            && chosen.connections.is_none_or(|connections| load.connections == connections)
+            && chosen.requests.is_none_or(|requests| load.amount == Amount::Requests(requests))
+            && chosen.keep_alive.is_none_or(|keep_alive| load.keep_alive == keep_alive)
+    };
+    loads.iter().enumerate().filter(|(_, load)| is(load)).map(|(index, _)| index).collect()
+}
+
+fn shrink(loads: &mut [Load], scaled: &file::Scaled) {
+    for load in loads {
+        load.amount = match load.amount {
+            Amount::Requests(requests) => {
+                let fewer = requests / scaled.divide_requests_by.unwrap_or(1).max(1);
+                Amount::Requests(fewer.max(u64::from(load.connections)).min(requests))
+            }
+            Amount::Seconds(seconds) => Amount::Seconds(scaled.seconds.unwrap_or(seconds).min(seconds).max(0.05)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What files come to, and what is said of those that come to nothing.
+
+use super::*;
+
+const HEAD: &str = "format = 1\ntitle = \"t\"\nquestion = \"q\"\n";
+const TARGET: &str = "[[target]]\nname = \"worker\"\nmpm = \"worker\"\n";
+const LOAD: &str = "[[load]]\nconnections = 10\nseconds = 1.0\n";
+
+fn read(rest: &str) -> Result<Study, String> {
+    resolve("x.toml", "x", &format!("{HEAD}{rest}"), false)
+}
+
+#[test]
+fn settings_with_lists_make_a_target_for_each_combination_that_is_allowed() {
+    let settings = "settings = { ThreadsPerChild = [25, 30], MaxRequestWorkers = [100, 60], Timeout = 5 }\n\
+                    where = [\"MaxRequestWorkers % ThreadsPerChild == 0\"]\n";
+    let study = read(&format!("{TARGET}{settings}{LOAD}")).expect("it is right");
+    let labels: Vec<String> = study.targets.iter().map(Subject::label).collect();
+    let (four, two) = ("MaxRequestWorkers=100 ThreadsPerChild=25", "MaxRequestWorkers=60 ThreadsPerChild=30");
+    assert_eq!(
+        labels,
+        [
+            format!("manifold worker {four}"),
+            format!("apache2 worker {four}"),
+            format!("manifold worker {two}"),
+            format!("apache2 worker {two}")
+        ]
+    );
+    assert!(study.targets[0].settings.contains(&("Timeout".to_owned(), "5".to_owned())));
+}
+
+#[test]
+fn loads_are_every_combination() {
+    let load =
+        "[[load]]\nconnections = \"100..300 step 100\"\nrequests = \"connections\"\nkeep-alive = [true, false]\n";
+    let study = read(&format!("{TARGET}{load}{LOAD}")).expect("it is right");
+    let of = |load: &Load| (load.connections, load.keep_alive, load.amount);
+    let got: Vec<_> = study.loads.iter().map(of).collect();
+    assert_eq!(got.len(), 7);
+    assert_eq!(got[1], (100, false, Amount::Requests(100)));
+    assert_eq!(got[6], (10, false, Amount::Seconds(1.0)));
+    assert_eq!((study.page.bytes, study.page.path.as_str(), study.rounds), (44, "/index.html", 5));
+}
+
+#[test]
+fn claims_are_made_for_each_server_that_has_both() {
+    let event = "[[target]]\nname = \"event\"\nmpm = \"event\"\n";
+    let percore = "[[target]]\nname = \"percore\"\nservers = [\"manifold\"]\nmpm = \"percore\"\n";
+    let claim = |than: &str| {
+        format!("[[claim]]\nsays = \"s\"\nmetric = \"p99\"\nof = \"worker\"\nthan = {than}\nis = \"less\"\n")
+    };
+    let all = format!("{TARGET}{event}{percore}{LOAD}");
+    let servers = |study: &Study| -> Vec<&str> {
+        study.claims.iter().map(|claim| study.targets[claim.of.0].server.name()).collect()
+    };
+    let study = read(&format!("{all}{}", claim("\"event\""))).expect("it is right");
+    assert_eq!(servers(&study), ["apache2", "manifold"]);
+    let study = read(&format!("{all}{}", claim("{ target = \"percore\", connections = 10 }"))).expect("it is right");
+    assert_eq!(servers(&study), ["manifold"]);
+}
+
+#[test]
+fn a_target_that_leaves_takes_its_claims_with_it() {
+    let event = "[[target]]\nname = \"event\"\nmpm = \"event\"\n";
+    let claim = "[[claim]]\nsays = \"s\"\nmetric = \"p99\"\nof = \"worker\"\nthan = \"event\"\nis = \"less\"\n";
+    let mut study = read(&format!("{TARGET}{event}{LOAD}{claim}")).expect("it is right");
+    // manifold worker, apache2 worker, manifold event, apache2 event: the second could not be started.
+    study.keep_targets(&[0, 2, 3]);
+    assert_eq!(study.targets.len(), 3);
+    let [claim] = &study.claims[..] else { panic!("one is left: {:?}", study.claims) };
+    assert_eq!((claim.of.0, claim.than.0), (0, 1));
+}
+
+#[test]
+fn scaled_runs_are_smaller_but_ask_at_least_once_on_each_connection() {
+    let text = format!(
+        "{HEAD}scaled = {{ rounds = 2, divide-requests-by = 100, seconds = 0.2 }}\n{TARGET}{LOAD}\
+         [[load]]\nconnections = 500\nrequests = 1000\n[[load]]\nconnections = 5\nrequests = 1000\n"
+    );
+    let amounts = |scaled| {
+        let study = resolve("x.toml", "x", &text, scaled).expect("it is right");
+        (study.rounds, study.loads.iter().map(|load| load.amount).collect::<Vec<_>>())
+    };
+    assert_eq!(amounts(false), (5, vec![Amount::Seconds(1.0), Amount::Requests(1000), Amount::Requests(1000)]));
+    assert_eq!(amounts(true), (2, vec![Amount::Seconds(0.2), Amount::Requests(500), Amount::Requests(10)]));
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    let claim =
+        |of: &str| format!("[[claim]]\nsays = \"s\"\nmetric = \"p99\"\nof = {of}\nthan = \"worker\"\nis = \"less\"\n");
+    let target = |rest: &str| format!("[[target]]\nname = \"t\"\n{rest}\n{LOAD}");
+    let load = |rest: &str| format!("{TARGET}[[load]]\n{rest}\n");
+    for (rest, said) in [
+        (LOAD.to_owned(), "x.toml: nothing is measured"),
+        (TARGET.to_owned(), "x.toml: nothing is measured"),
+        (format!("rounds = 0\n{TARGET}{LOAD}"), "x.toml:4: rounds = 0: 1 to 1000"),
+        (format!("{TARGET}{TARGET}{LOAD}"), "x.toml: there are two targets \"manifold worker\""),
+        (target(""), "x.toml:4: which model?"),
+        (target("servers = [\"nginx\"]\nmpm = \"event\""), "x.toml:4: nginx has no models"),
+        (target("servers = [\"apache2\"]\nmpm = \"percore\""), "x.toml:4: apache2 has no percore"),
+        (target("mpm = \"event\"\nsettings = { \"a b\" = 1 }"), "x.toml:4: settings: a b is no directive"),
+        (target("mpm = \"event\"\nsettings = { A = \"1\\nUser root\" }"), "x.toml:4: settings: A: a value is one line"),
+        (
+            target("mpm = \"event\"\nsettings = { A = [1] }\nwhere = [\"A > 1\"]"),
+            "no combination of the settings of \"t\"",
+        ),
+        (target("mpm = \"event\"\nwhere = [\"A > 1\"]"), "x.toml:4: A has no number"),
+        (load("connections = 0\nseconds = 1.0"), "x.toml:7: connections: 0: a number from 1"),
+        (load("connections = 1"), "x.toml:7: a load ends after either"),
+        (load("connections = 1\nseconds = 0.0"), "x.toml:7: seconds = 0: 0.05 to 3600"),
+        (load("connections = 1\nrequests = \"all\""), "x.toml:7: requests: \"all\" is no sweep"),
+        (load("name = \"n\"\nconnections = [1, 2]\nseconds = 1.0"), "x.toml:7: a load with a name is a single one"),
+        (
+            format!("{TARGET}{LOAD}{}", claim("\"wroker\"")),
+            "x.toml:10: there is no target \"wroker\"; there are worker",
+        ),
+        (
+            format!("{TARGET}{LOAD}{}", claim("{ target = \"worker\", connections = 11 }")),
+            "x.toml:10: there is no such load for \"worker\"",
+        ),
+        (
+            format!("{TARGET}{LOAD}[[published]]\ntarget = \"worker\"\nconnections = 9\nfigures = {{ p99 = 1 }}\n"),
+            "x.toml:10: there is no such load",
+        ),
+        (
+            format!("{TARGET}{LOAD}{LOAD}[[published]]\ntarget = \"worker\"\nfigures = {{ p99 = 1 }}\n"),
+            "x.toml:13: which load?",
+        ),
+        (format!("page = {{ text = \"a\", bytes = 3 }}\n{TARGET}{LOAD}"), "x.toml:4: a page is either"),
+        (format!("page = {{ bytes = 0 }}\n{TARGET}{LOAD}"), "x.toml:4: bytes = 0: 1 to"),
+        (format!("page = {{ site = \"/no/such\" }}\n{TARGET}{LOAD}"), "x.toml:4: site /no/such: No such file"),
+    ] {
+        let got = read(&rest).expect_err(&rest);
+        assert!(got.contains(said), "{rest}\nsaid: {got}\nnot:  {said}");
+    }
+}

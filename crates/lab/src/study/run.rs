@@ -1,0 +1,300 @@
+//! Running studies: the servers of one are started together and loaded one at a time, in rounds of a random order; then the next.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use manifold_stats::Rng;
+
+use super::resolve::{Load, Study, Subject};
+use super::results::{FORMAT, Found, Studies, StudyCell};
+use super::{Settings, page, view};
+use crate::cores::{self, Cores};
+use crate::environment;
+use crate::experiment::{self, Step};
+use crate::generator::{Amount, Bench, Memory};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::progress::{self, Progress};
+use crate::results::Missing;
+use crate::run::{Ended, raise_descriptors};
+use crate::server::{self, CONFIG_FILE, Page, Server};
+use crate::staged::{Recipe, Stage};
+use crate::target::{Family, Installed};
+use crate::text;
+
+/// The exit code of a run that Ctrl-C ended, as shells expect it.
+const INTERRUPTED: u8 = 130;
+/// Load before the measured time of cells that last some seconds.
+const WARM_UP: Duration = Duration::from_millis(120);
+/// What a cell costs beside its load, for the estimate.
+const CELL_OVERHEAD_S: f64 = 0.2;
+/// What a server answers at least, for the estimate of cells of so many requests.
+const RATE_GUESS: f64 = 8000.0;
+
+/// Runs the studies.
+///
+/// # Errors
+/// What prevented any result.
+pub fn run(settings: &Settings) -> Result<ExitCode> {
+    let began = Instant::now();
+    let lab = Lab::prepare(settings)?;
+    progress::note(&format!(
+        "{}, about {} in all. Ctrl-C ends it early and keeps what was measured.",
+        text::counted(settings.studies.len(), "experiment"),
+        text::duration(settings.studies.iter().map(estimate_s).sum())
+    ));
+    let mut rng = Rng::new(settings.seed);
+    let (mut all, mut ended) = (Vec::new(), None);
+    for study in &settings.studies {
+        let (found, why) = lab.measure(study, &mut rng)?;
+        all.push(found);
+        ended = why;
+        if ended.is_some() {
+            break;
+        }
+    }
+    let studies = Studies {
+        format: FORMAT,
+        seed: settings.seed,
+        scaled: settings.scaled,
+        environment: environment::describe(&lab.cores, &settings.command),
+        ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
+        took_s: began.elapsed().as_secs_f64(),
+        found: all,
+    };
+    page::conclude(&studies, &view::View::of(&studies), &lab.out)?;
+    Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
+}
+
+/// How long a study takes, by a guess at the servers' speed.
+fn estimate_s(study: &Study) -> f64 {
+    let cell = |load: &Load| match load.amount {
+        Amount::Seconds(seconds) => seconds + WARM_UP.as_secs_f64() + CELL_OVERHEAD_S,
+        Amount::Requests(requests) => requests as f64 / RATE_GUESS + CELL_OVERHEAD_S,
+    };
+    let round: f64 = study.loads.iter().map(cell).sum::<f64>() * study.targets.len() as f64;
+    round * f64::from(study.rounds) + study.targets.len() as f64
+}
+
+/// What all studies of a run share.
+struct Lab {
+    out: Output,
+    /// Configurations and logs; they stay.
+    stage: Stage,
+    /// The pages; they go with the run.
+    pages: Stage,
+    cores: Cores,
+    interrupt: Interrupt,
+    log: File,
+}
+
+/// The servers of a study by index of their target; `None` for one that is gone.
+type Fleet = Vec<Option<Server>>;
+
+impl Lab {
+    fn prepare(settings: &Settings) -> Result<Lab> {
+        let out = Output::create(settings.out.as_deref())?;
+        let cores = Cores::detect();
+        cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
+        raise_descriptors();
+        let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
+        let stage = Stage::new(Some(&out.folder().join("servers")))?;
+        let log = File::create(out.folder().join("generator.log")).context("cannot write generator.log")?;
+        Ok(Lab { out, stage, pages: Stage::new(None)?, cores, interrupt, log })
+    }
+
+    /// Measures one study.
+    fn measure(&self, study: &Study, rng: &mut Rng) -> Result<(Found, Option<Ended>)> {
+        progress::note(&format!("{}: {}", study.name, study.question));
+        let mut study = study.clone();
+        let site = self.site(&study)?;
+        let (mut fleet, versions, missing) = self.start(&mut study, &site)?;
+        let mut found = Found { study, versions, missing, rounds: 0, cells: Vec::new() };
+        let mut ended = None;
+        let cells = fleet.len() * found.study.loads.len() * found.study.rounds as usize;
+        let guess = estimate_s(&found.study) / cells.max(1) as f64;
+        let mut progress = Progress::new(cells, Duration::from_secs_f64(guess));
+        while found.rounds < found.study.rounds && ended.is_none() {
+            ended = self.round(&mut found, &mut fleet, (rng, &mut progress))?;
+            if ended.is_none() {
+                found.rounds += 1;
+            }
+        }
+        progress.end();
+        for server in fleet.iter().flatten() {
+            server.ask_to_end();
+        }
+        Ok((found, ended))
+    }
+
+    /// The folder that is served: the user's, or one with the page that is made up.
+    fn site(&self, study: &Study) -> Result<PathBuf> {
+        match &study.page.site {
+            Some(site) => Ok(site.clone()),
+            None => {
+                self.pages.write(&study.name, study.page.path.trim_start_matches('/'), &study.page.body)?;
+                self.pages.folder(&study.name)
+            }
+        }
+    }
+
+    /// Starts every target; those that cannot be leave the study, and the claims about them with them.
+    fn start(&self, study: &mut Study, site: &std::path::Path) -> Result<(Fleet, Vec<String>, Vec<Missing>)> {
+        let (mut fleet, mut versions, mut missing) = (Fleet::new(), Vec::new(), Vec::new());
+        let mut kept = Vec::new();
+        for (index, subject) in study.targets.iter().enumerate() {
+            let started = self
+                .stage
+                .detect(subject.server, subject.model)
+                .map_err(anyhow::Error::msg)
+                .and_then(|installed| Ok((self.start_one(study, subject, &installed, site)?, installed.version)));
+            match started {
+                Ok((server, version)) => {
+                    fleet.push(Some(server));
+                    versions.push(version);
+                    kept.push(index);
+                }
+                Err(error) => {
+                    progress::note(&format!("{} is left out: {error:#}", subject.label()));
+                    missing.push(Missing { label: subject.label(), reason: text::one_line(&format!("{error:#}")) });
+                }
+            }
+            if self.interrupt.came() {
+                bail!("interrupted while the servers of {} were started", study.name);
+            }
+        }
+        if fleet.is_empty() {
+            bail!(
+                "no server of {} could be started, so there is nothing to measure; the reasons are above",
+                study.name
+            );
+        }
+        study.keep_targets(&kept);
+        for server in fleet.iter().flatten() {
+            server.wait_full_size();
+        }
+        Ok((fleet, versions, missing))
+    }
+
+    fn start_one(
+        &self,
+        study: &Study,
+        subject: &Subject,
+        installed: &Installed,
+        site: &std::path::Path,
+    ) -> Result<Server> {
+        let port = *server::free_ports(1).context("no free port on 127.0.0.1")?.first().unwrap_or(&0);
+        let name = format!("{}/{}", study.name, folder_name(&subject.label()));
+        let recipe = Recipe {
+            model: subject.model,
+            ports: &[port],
+            root: site,
+            buckets: false,
+            workers: Some(self.cores.server.len()),
+            modules: &[],
+            lines: lines(subject),
+        };
+        let text = self.stage.config(&name, subject.server, &recipe)?;
+        let folder = self.stage.folder(&name)?;
+        let place = server::Place { folder: &folder, port, cores: &self.cores.server };
+        let mut server = Server::start_with(installed, &place, &text, &self.stage.manifold)
+            .with_context(|| format!("{} in {}", CONFIG_FILE, folder.display()))?;
+        server.wait_ready(&Page { path: study.page.path.clone(), body: study.page.body.clone() })?;
+        Ok(server)
+    }
+
+    /// All cells once, in a random order.
+    fn round(
+        &self,
+        found: &mut Found,
+        fleet: &mut Fleet,
+        (rng, progress): (&mut Rng, &mut Progress),
+    ) -> Result<Option<Ended>> {
+        let loads = found.study.loads.len();
+        let mut order: Vec<(usize, usize)> =
+            (0..fleet.len()).flat_map(|target| (0..loads).map(move |load| (target, load))).collect();
+        rng.shuffle(&mut order);
+        let before = order.len() * found.rounds as usize;
+        for (done, &(target, index)) in order.iter().enumerate() {
+            let Some(server) = fleet.get_mut(target).and_then(Option::as_mut) else { continue };
+            let (label, load) = (found.study.targets[target].label(), &found.study.loads[index]);
+            let round = format!("{}, round {} of {}", found.study.name, found.rounds + 1, found.study.rounds);
+            progress.show(before + done, &format!("{round}, {label}, {}", view::load_label(load)));
+            let measured = self.cell(&found.study, (found.rounds, target, load), server);
+            let so_far = format!("in {round}, after {done} cells");
+            match measured {
+                Ok(Some((cell, report))) => found.cells.push(StudyCell::new(index, cell, &report)),
+                Ok(None) => return Ok(Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED })),
+                // A server that has ended takes itself out; the others go on.
+                Err(error) if !server.alive() => {
+                    progress::note(&format!("{label} is out of the run: {error:#}"));
+                    found.missing.push(Missing { label, reason: format!("it ended {so_far}") });
+                    fleet[target] = None;
+                }
+                Err(error) => return Ok(Some(Ended { reason: format!("{error:#} ({so_far})"), code: 1 })),
+            }
+        }
+        Ok(None)
+    }
+
+    fn cell(
+        &self,
+        study: &Study,
+        (round, target, load): (u32, usize, &Load),
+        server: &mut Server,
+    ) -> Result<Option<(crate::results::Cell, manifold_load::report::Report)>> {
+        if self.interrupt.came() {
+            return Ok(None);
+        }
+        server.warm_up = match load.amount {
+            Amount::Seconds(_) => WARM_UP,
+            // As with ab, the first request counts.
+            Amount::Requests(_) => Duration::ZERO,
+        };
+        let bench = Bench {
+            manifold: &self.stage.manifold,
+            amount: load.amount,
+            generator: &self.cores.generator,
+            pin: !self.cores.shared(),
+            memory: Memory::AfterLoad,
+            path: &study.page.path,
+            bytes: study.page.bytes,
+            log: &self.log,
+        };
+        let load = experiment::Load { keep_alive: load.keep_alive, concurrency: load.connections };
+        bench.measure_whole(&Step { round, target, load }, server, &self.interrupt)
+    }
+}
+
+/// A target's settings as its configuration has them.
+fn lines(subject: &Subject) -> String {
+    let end = if subject.server == Family::Nginx { ";" } else { "" };
+    subject.settings.iter().map(|(name, value)| format!("{name} {value}{end}\n")).collect()
+}
+
+/// A label as the name of a folder.
+fn folder_name(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() || "=._".contains(c) { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Model;
+
+    #[test]
+    fn settings_become_lines_and_labels_folders() {
+        let subject = |server, value: &str| Subject {
+            name: "worker 25".to_owned(),
+            server,
+            model: Model::Worker,
+            settings: vec![("ThreadsPerChild".to_owned(), value.to_owned())],
+        };
+        assert_eq!(lines(&subject(Family::Apache2, "25")), "ThreadsPerChild 25\n");
+        assert_eq!(lines(&subject(Family::Nginx, "on")), "ThreadsPerChild on;\n");
+        assert_eq!(folder_name("apache2 worker/../25"), "apache2-worker-..-25");
+    }
+}
