@@ -19,7 +19,8 @@ pub fn manifold() -> &'static Path {
 /// A command that runs `manifold` without standard input.
 pub fn command<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(manifold());
-    command.args(arguments).stdin(Stdio::null());
+    // The user's own runs are none of the tests' business.
+    command.args(arguments).stdin(Stdio::null()).env("MANIFOLD_LAB_STORE", "none");
     command
 }
 

@@ -57,10 +57,51 @@ pub enum Do {
         /// The file; it must not exist
         file: PathBuf,
     },
+    /// List the runs that are kept
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell a kept run's answer again
+    Show {
+        /// Its number, or `last`
+        #[arg(default_value = "last")]
+        run: String,
+    },
+    /// Compare two kept runs, figure by figure
+    Diff {
+        /// The number of the first
+        a: String,
+        /// The number of the second, or `last`
+        b: String,
+        /// Figures that do not differ as well
+        #[arg(long)]
+        all: bool,
+    },
+    /// Write a kept run's data and report into a folder
+    Export {
+        /// Its number, or `last`
+        run: String,
+        /// The folder; it must not exist or be empty
+        folder: PathBuf,
+    },
+    /// Forget kept runs; their reports stay where they are
+    Delete {
+        /// Their numbers
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
+    },
     /// Write report.html and cells.csv again from a results.json
     Report {
         /// The results.json of an earlier run, or the folder it is in
         results: PathBuf,
+    },
+    /// Remove a folder when the standard input ends (used by `run`)
+    #[command(hide = true)]
+    Guard {
+        /// The folder
+        folder: PathBuf,
     },
     /// Become a server under test (used by `run`)
     #[command(hide = true)]
@@ -115,6 +156,9 @@ pub struct RunArgs {
     /// Smaller than the experiment's file says: fewer requests, shorter cells
     #[arg(long)]
     pub scaled: bool,
+    /// Go on with an experiment that was interrupted: its number, or `last`
+    #[arg(long, value_name = "RUN", exclusive = true)]
+    pub resume: Option<String>,
     /// A first look in half a minute: fewer, shorter rounds and wider intervals
     #[arg(long)]
     pub quick: bool,

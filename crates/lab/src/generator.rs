@@ -15,6 +15,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
+use crate::cores;
 use crate::experiment::{Load, Step};
 use crate::interrupt::Interrupt;
 use crate::results::{Cell, Latency, Mark};
@@ -134,6 +135,9 @@ impl Bench<'_> {
         let threads = self.generator.len().clamp(1, load.concurrency as usize);
         let mut command = Command::new(self.manifold);
         command
+            // It ends with the laboratory, should that be killed.
+            .args(["lab", "exec", "--cores", &cores::text(self.generator), "--"])
+            .arg(self.manifold)
             .arg("load")
             .arg(format!("http://127.0.0.1:{port}{}", self.path))
             .args(["--connections", &load.concurrency.to_string()])

@@ -32,9 +32,11 @@ mod report;
 mod results;
 mod run;
 mod sampler;
+mod scratch;
 mod server;
 mod slow_test;
 mod staged;
+mod store;
 mod study;
 mod table;
 mod target;
@@ -49,6 +51,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Parser;
 
 use crate::cli::{Cli, Do, RunArgs};
+use crate::store::commands;
 
 /// `manifold lab`. `args` are those after the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -66,26 +69,20 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(sentence) => fail(&sentence, 1),
         },
+        Do::List { json } => told(commands::list(json)),
+        Do::Show { run } => told(commands::show(&run)),
+        Do::Diff { a, b, all } => told(commands::diff(&a, &b, all)),
+        Do::Export { run, folder } => told(commands::export(&run, &folder)),
+        Do::Delete { runs } => told(commands::delete(&runs)),
         Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Hold(args) => slow_test::hold::run(args),
-        Do::Report { results } if peers::is_one(&results) => match peers::report_again(&results) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("{error:#}"), 1),
-        },
-        Do::Report { results } if generators::is_one(&results) => match generators::report_again(&results) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("{error:#}"), 1),
-        },
-        Do::Report { results } if study::is_one(&results) => match study::report_again(&results) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("{error:#}"), 1),
-        },
-        Do::Report { results } => match output::Output::open(&results).and_then(|(out, read)| out.write_views(&read)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("{error:#}"), 1),
-        },
+        Do::Report { results } if peers::is_one(&results) => told(peers::report_again(&results)),
+        Do::Report { results } if generators::is_one(&results) => told(generators::report_again(&results)),
+        Do::Report { results } if study::is_one(&results) => told(study::report_again(&results)),
+        Do::Report { results } => told(output::Output::open(&results).and_then(|(out, read)| out.write_views(&read))),
+        Do::Guard { folder } => scratch::guard(&folder),
         Do::Exec { cores, command } => match cli::cores(&cores) {
             Ok(cores) => server::exec(&cores, &command),
             Err(sentence) => fail(&sentence, 2),
@@ -95,6 +92,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// The experiment that was named: one with code of its own, or one that is a file.
 fn run_experiment(args: &RunArgs) -> ExitCode {
+    if let Some(run) = &args.resume {
+        return study::resume(run).unwrap_or_else(|error| fail(&format!("{error:#}"), 1));
+    }
     let seed = clock_seed();
     let run = match args.experiment.as_deref() {
         None => cli::resolve(args, seed).map(|settings| run::run(&settings)),
@@ -106,6 +106,10 @@ fn run_experiment(args: &RunArgs) -> ExitCode {
         Ok(ended) => ended.unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
         Err(sentence) => fail(&sentence, 2),
     }
+}
+
+fn told(done: anyhow::Result<()>) -> ExitCode {
+    done.map_or_else(|error| fail(&format!("{error:#}"), 1), |()| ExitCode::SUCCESS)
 }
 
 fn fail(sentence: &str, code: u8) -> ExitCode {

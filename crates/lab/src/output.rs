@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::csv;
@@ -59,6 +60,15 @@ impl Output {
         Ok(Output { folder })
     }
 
+    /// The folder of a run that is gone on with, made again should it be gone.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn again(folder: &Path) -> Result<Output> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        Ok(Output { folder: folder.to_owned() })
+    }
+
     /// The folder of an earlier run, by the file with its data or itself, and what that holds.
     ///
     /// # Errors
@@ -83,6 +93,15 @@ impl Output {
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Writes what was measured, as the file that keeps it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn data<T: Kept + Serialize>(&self, kept: &T) -> Result<()> {
+        let json = serde_json::to_string(kept).context("the results cannot be written as JSON")?;
+        self.file(T::FILE, &(json + "\n"))
     }
 
     /// Writes everything.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,10 @@ use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, FORMAT, Missing, PageInfo, Results, TargetInfo};
 use crate::sampler;
+use crate::scratch::Scratch;
 use crate::server::{self, Server};
 use crate::target::{Installed, Limits, Terms};
-use crate::{text, words};
+use crate::{store, text, words};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
@@ -68,6 +69,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     };
     run.out.write(&results)?;
     conclude(&results, &run.out, ended.as_ref());
+    store::keep(&results, &run.out);
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -103,7 +105,8 @@ impl Run<'_> {
         cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
         raise_descriptors();
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
-        let scratch = Scratch::with_page()?;
+        let scratch = Scratch::new(&manifold)?;
+        write_page(scratch.folder())?;
         let absent = Absent::of(settings.named);
         Ok(Run { settings, manifold, user, out, scratch, cores, environment, interrupt, absent })
     }
@@ -111,7 +114,7 @@ impl Run<'_> {
     /// Starts all servers, waits until each answers with the page and has its full size.
     fn start(&mut self, installed: &[Installed]) -> Result<Fleet> {
         let ports = server::free_ports(installed.len()).context("no free port on 127.0.0.1")?;
-        let site = self.settings.site.clone().unwrap_or_else(|| self.scratch.site.clone());
+        let site = self.settings.site.clone().unwrap_or_else(|| self.scratch.folder().to_owned());
         let mut fleet = Fleet(Vec::new());
         for (found, port) in installed.iter().zip(ports) {
             let folder = self.out.folder().join("servers").join(found.target.name);
@@ -211,15 +214,7 @@ fn conclude(results: &Results, out: &Output, ended: Option<&Ended>) {
             text::counted(results.cells.len(), "measured cell")
         ));
     }
-    let answer = words::answer(results);
-    println!("\n{}\n", answer.headline);
-    for point in &answer.points {
-        println!("{}. {}", point.title, point.text);
-        for item in &point.items {
-            println!("  - {item}");
-        }
-        println!();
-    }
+    print!("\n{}", words::terminal(results));
     println!("Report: {}", out.folder().join("report.html").display());
     println!("Took {}; repeat it with: {}", text::duration(results.took_s), results.environment.command);
 }
@@ -267,29 +262,14 @@ impl Drop for Fleet {
     }
 }
 
-/// A folder that every user may read, for the built-in page; gone at the end of the run.
-struct Scratch {
-    site: PathBuf,
-}
-
-impl Scratch {
-    fn with_page() -> Result<Scratch> {
-        let site = std::env::temp_dir().join(format!("manifold-lab-{}", std::process::id()));
-        fs::create_dir(&site).with_context(|| format!("cannot make the folder {}", site.display()))?;
-        let scratch = Scratch { site };
-        let page = scratch.site.join("index.html");
-        fs::write(&page, crate::cli::BUILT_IN_PAGE).with_context(|| format!("cannot write {}", page.display()))?;
-        // Whatever the umask: the servers run as another user when we are root.
-        fs::set_permissions(&scratch.site, fs::Permissions::from_mode(0o755))?;
-        fs::set_permissions(&page, fs::Permissions::from_mode(0o644))?;
-        Ok(scratch)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.site);
-    }
+/// Puts the built-in page into a folder that every user may read.
+fn write_page(site: &Path) -> Result<()> {
+    let page = site.join("index.html");
+    fs::write(&page, crate::cli::BUILT_IN_PAGE).with_context(|| format!("cannot write {}", page.display()))?;
+    // Whatever the umask: the servers run as another user when we are root.
+    fs::set_permissions(site, fs::Permissions::from_mode(0o755))?;
+    fs::set_permissions(&page, fs::Permissions::from_mode(0o644))?;
+    Ok(())
 }
 
 /// As many descriptors as we may have; children inherit the limit.

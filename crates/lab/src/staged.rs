@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cores::Cores;
 use crate::environment;
+use crate::scratch::Scratch;
 use crate::server::{Place, Server};
 use crate::target::{self, Family, Installed, Model, TARGETS, Target};
 
@@ -43,7 +44,8 @@ pub struct Stage {
     pub cores: Vec<usize>,
     user: Option<(String, String)>,
     folder: PathBuf,
-    keep: bool,
+    /// The folder, where it is a temporary one.
+    _scratch: Option<Scratch>,
 }
 
 impl Stage {
@@ -54,16 +56,19 @@ impl Stage {
     pub fn new(keep: Option<&Path>) -> Result<Stage> {
         let manifold = std::env::current_exe().context("cannot tell which program this is")?;
         let user = environment::server_user().map_err(anyhow::Error::msg)?;
-        let folder = match keep {
-            Some(folder) => std::path::absolute(folder).context("cannot tell the current folder")?,
-            None => std::env::temp_dir().join(format!("manifold-lab-{}", std::process::id())),
+        let (folder, scratch) = match keep {
+            Some(folder) => (std::path::absolute(folder).context("cannot tell the current folder")?, None),
+            None => {
+                let scratch = Scratch::new(&manifold)?;
+                (scratch.folder().to_owned(), Some(scratch))
+            }
         };
         make_folder(&folder)?;
         let cores = Cores::detect();
         let mut all = [cores.server, cores.generator].concat();
         all.sort_unstable();
         all.dedup();
-        Ok(Stage { manifold, cores: all, user, folder, keep: keep.is_some() })
+        Ok(Stage { manifold, cores: all, user, folder, _scratch: scratch })
     }
 
     /// User and group that servers become.
@@ -181,14 +186,6 @@ impl Stage {
 /// Descriptors and connections of an nginx worker; below the hard limit that Debian and containers usually give.
 const NGINX_FILES: u32 = 16_384;
 
-impl Drop for Stage {
-    fn drop(&mut self) {
-        if !self.keep {
-            let _ = fs::remove_dir_all(&self.folder);
-        }
-    }
-}
-
 /// Makes a folder that every user may enter, whatever the umask: servers run as another user when we are root.
 fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -203,7 +200,6 @@ mod tests {
     fn check(family: Family, model: Model, buckets: bool, has: &[&str], has_not: &[&str]) {
         let keep = std::env::temp_dir().join(format!("manifold-lab-staged-{}", std::process::id()));
         let mut stage = Stage::new(Some(&keep)).expect("a folder");
-        stage.keep = false;
         stage.user = Some(("www".to_owned(), "web".to_owned()));
         let recipe = Recipe {
             model,
@@ -221,6 +217,7 @@ mod tests {
         for part in has_not {
             assert!(!text.contains(part), "{part:?} in:\n{text}");
         }
+        fs::remove_dir_all(&keep).expect("it is ours");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! The figure that decides is CPU time a request: it is the server's own, also where the generator sets the pace.
 
+use std::fmt::Write as _;
+
 use manifold_stats::{Comparison, Interval, ROUNDS_MIN, Verdict};
 
 use crate::compare::Comparisons;
@@ -55,6 +57,18 @@ pub fn answer(results: &Results) -> Answer {
     ];
     let points = comparisons.into_iter().filter(|_| compared).chain([view.memory(), view.speed()]).flatten().collect();
     Answer { headline: view.headline(), points, limits: limits::limits(results) }
+}
+
+/// The answer for a terminal.
+pub fn terminal(results: &Results) -> String {
+    let answer = answer(results);
+    let mut text = format!("{}\n\n", answer.headline);
+    for point in &answer.points {
+        let _ = writeln!(text, "{}. {}", point.title, point.text);
+        point.items.iter().for_each(|item| _ = writeln!(text, "  - {item}"));
+        text.push('\n');
+    }
+    text
 }
 
 struct View<'r> {

@@ -66,6 +66,21 @@ pub fn attainable_level(rounds: usize) -> f64 {
     }
 }
 
+/// How far from the end of a test's statistic its tail reaches: the last place whose probabilities sum up to no more than `tail`, from 0,
+/// and the fraction of the way to the next.
+pub(crate) fn place_within(tail: f64, probabilities: Vec<f64>) -> (usize, f64) {
+    let mut below = 0.0;
+    for (place, probability) in probabilities.into_iter().enumerate() {
+        let next = below + probability;
+        if next > tail {
+            // The place before is within the tail; not even the first one is where the rounds are few.
+            return if place == 0 { (0, 0.0) } else { (place - 1, (tail - below) / probability) };
+        }
+        below = next;
+    }
+    (0, 0.0)
+}
+
 /// The values of an ascending list that lie `place` from its ends, counted from 0, and at the fraction between two of them.
 pub(crate) fn ends(sorted: &[f64], place: usize, fraction: f64) -> (f64, f64) {
     let last = sorted.len() - 1;

@@ -7,6 +7,7 @@
 //! - [`quantile`] and [`median`]: sample quantiles, Hyndman and Fan's type 7.
 //! - [`median_interval`]: a median with its interval over rounds.
 //! - [`ratio_interval`]: how many times one target's figure is another's, paired by round.
+//! - [`runs_ratio_interval`]: the same of two runs whose rounds have nothing to do with each other.
 //! - [`Interval::verdict`]: whether a ratio is told apart from 1 at all.
 //! - [`judge`]: what may be claimed of many ratios at once.
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
@@ -21,6 +22,7 @@ pub mod capacity;
 mod claims;
 mod describe;
 mod interval;
+mod rank_sum;
 mod rng;
 mod series;
 mod share;
@@ -32,6 +34,7 @@ mod simulation;
 pub use claims::{Comparison, ERROR, Rounds, judge};
 pub use describe::{geometric_mean, median, quantile};
 pub use interval::{Interval, LEVEL, ROUNDS_MIN, Verdict, attainable_level};
+pub use rank_sum::runs_ratio_interval;
 pub use rng::Rng;
 pub use series::{SECONDS_MIN, quotient, sums_interval};
 pub use share::{Batch, Level, ShareInterval, share_interval};

@@ -6,7 +6,7 @@
 //! the t interval; the median of the ratios would need half as many again.
 
 use crate::describe::quantile_sorted;
-use crate::interval::{Interval, LEVEL, ends};
+use crate::interval::{Interval, LEVEL, ends, place_within};
 
 /// Up to here the distribution of rank sums is counted; above, the normal one is as good.
 const EXACT_ROUNDS_MAX: usize = 60;
@@ -52,16 +52,7 @@ fn place(n: usize) -> (usize, f64) {
         let place = n * (n + 1.0) / 4.0 - 1.959_964 * spread - 0.5;
         return (place as usize, place.fract());
     }
-    let mut below = 0.0;
-    for (place, probability) in rank_sums(n).into_iter().enumerate() {
-        let next = below + probability;
-        if next > tail {
-            // The place before is within the tail; not even the first one is where the rounds are few.
-            return if place == 0 { (0, 0.0) } else { (place - 1, (tail - below) / probability) };
-        }
-        below = next;
-    }
-    (0, 0.0)
+    place_within(tail, rank_sums(n))
 }
 
 /// The probability of each sum of those of the ranks 1 to `n` that carry a plus, when each does so as often as not.

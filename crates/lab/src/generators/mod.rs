@@ -5,9 +5,9 @@
 
 mod plan;
 mod program;
-mod results;
+pub mod results;
 mod run;
-mod view;
+pub mod view;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -85,13 +85,14 @@ pub enum Metric {
 
 impl Cell {
     /// Whether it enters any figure.
-    fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.done >= u64::from(self.work.connections)
             && self.failed as f64 <= self.done as f64 * FAILED_SHARE_MAX
             && self.cpu_s > 0.0
     }
 
-    fn metric(&self, metric: Metric) -> Option<f64> {
+    /// The figure; `None` where it was not seen.
+    pub fn metric(&self, metric: Metric) -> Option<f64> {
         let done = self.done as f64;
         match metric {
             Metric::PerCpuSecond => Some(done / self.cpu_s),

@@ -9,7 +9,7 @@ mod fixture;
 pub mod fleet;
 pub mod page;
 pub mod plan;
-mod results;
+pub mod results;
 mod run;
 pub mod view;
 

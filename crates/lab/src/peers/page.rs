@@ -11,23 +11,21 @@ use serde::Serialize;
 use super::claims::{Judgement, Verdict};
 use super::view::{Table, View};
 use crate::output::{Kept, Output};
+use crate::store::{self, Stored};
 use crate::{table, text};
 
 /// Writes all of a run that has ended, and tells the answer on the terminal. `place` is its name in a page of Markdown.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn conclude<T: Kept + Serialize>(
+pub fn conclude<T: Stored>(
     kept: &T,
     view: &View,
     out: &Output,
     markdown: Option<(&Path, &str)>,
     took_s: f64,
 ) -> Result<()> {
-    // The data first: should the report fail, nothing measured is lost.
-    let json = serde_json::to_string(kept).context("the results cannot be written as JSON")?;
-    out.file(T::FILE, &(json + "\n"))?;
-    write(view, out)?;
+    write_all(kept, view, out)?;
     println!("\n{}", terminal(view));
     if let Some((file, place)) = markdown {
         put(file, place, &self::markdown(view))?;
@@ -35,7 +33,18 @@ pub fn conclude<T: Kept + Serialize>(
     }
     println!("Report: {}", out.folder().join("report.html").display());
     println!("Took {}; repeat it with: {}", text::duration(took_s), view.command);
+    store::keep(kept, out);
     Ok(())
+}
+
+/// Writes the data and everything that is derived from it.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write_all<T: Kept + Serialize>(kept: &T, view: &View, out: &Output) -> Result<()> {
+    // The data first: should the report fail, nothing measured is lost.
+    out.data(kept)?;
+    write(view, out)
 }
 
 /// Writes everything that is derived from the data.

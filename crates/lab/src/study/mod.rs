@@ -9,21 +9,25 @@ mod condition;
 mod file;
 #[cfg(test)]
 mod fixture;
+mod keeper;
 mod metric;
-mod page;
+pub mod page;
 mod resolve;
-mod results;
+pub mod results;
 mod run;
 mod sweep;
-mod view;
+pub mod view;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 use crate::cli::{KeepAlive, RunArgs};
 use crate::output::{self, Output};
+use crate::store::{State, Store, VARIABLE};
+use keeper::Resumed;
 use resolve::Study;
 use results::Studies;
 
@@ -63,14 +67,51 @@ pub static BUILT_IN: [BuiltIn; 6] = [
 /// The name of all published experiments together.
 pub const ORIGIN: &str = "origin";
 
+/// What makes a run, and makes it again: kept with it, so that one that was interrupted goes on as it began, whatever became of the file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct Plan {
+    /// As typed.
+    experiment: String,
+    sources: Vec<Source>,
+    scaled: bool,
+    /// Rounds instead of the files'.
+    rounds: Option<u32>,
+    /// Decides the order of the cells.
+    seed: u64,
+}
+
+/// An experiment's text.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct Source {
+    /// For messages.
+    file: String,
+    /// The study's name.
+    name: String,
+    text: String,
+}
+
 /// What the options come to.
 #[derive(Debug)]
 pub struct Settings {
+    plan: Plan,
     studies: Vec<Study>,
-    scaled: bool,
-    seed: u64,
     out: Option<PathBuf>,
     command: String,
+}
+
+impl Settings {
+    fn of(plan: Plan, out: Option<PathBuf>) -> Result<Settings, String> {
+        let study = |source: &Source| resolve::resolve(&source.file, &source.name, &source.text, plan.scaled);
+        let mut studies = plan.sources.iter().map(study).collect::<Result<Vec<Study>, String>>()?;
+        if let Some(rounds) = plan.rounds {
+            studies.iter_mut().for_each(|study| study.rounds = rounds);
+        }
+        let mut words = vec![format!("manifold lab run {}", plan.experiment)];
+        words.extend(plan.scaled.then(|| "--scaled".to_owned()));
+        words.extend(plan.rounds.map(|rounds| format!("--rounds {rounds}")));
+        words.push(format!("--seed {}", plan.seed));
+        Ok(Settings { plan, studies, out, command: words.join(" ") })
+    }
 }
 
 /// Resolves the options for the experiment of this name or file. `clock_seed` is the seed where none was given.
@@ -96,31 +137,29 @@ pub fn resolve(args: &RunArgs, experiment: &str, clock_seed: u64) -> Result<Sett
             ));
         }
     }
-    let mut studies = read(experiment, args.scaled)?;
-    if let Some(rounds) = args.rounds {
-        studies.iter_mut().for_each(|study| study.rounds = rounds);
-    }
-    let seed = args.seed.unwrap_or(clock_seed);
-    let mut words = vec![format!("manifold lab run {experiment}")];
-    words.extend(args.scaled.then(|| "--scaled".to_owned()));
-    words.extend(args.rounds.map(|rounds| format!("--rounds {rounds}")));
-    words.push(format!("--seed {seed}"));
-    Ok(Settings { studies, scaled: args.scaled, seed, out: args.out.clone(), command: words.join(" ") })
+    let plan = Plan {
+        experiment: experiment.to_owned(),
+        sources: sources(experiment)?,
+        scaled: args.scaled,
+        rounds: args.rounds,
+        seed: args.seed.unwrap_or(clock_seed),
+    };
+    Settings::of(plan, args.out.clone())
 }
 
-/// The studies of a name or file.
-fn read(experiment: &str, scaled: bool) -> Result<Vec<Study>, String> {
-    let built_in = |one: &BuiltIn| resolve::resolve(one.name, one.name, one.text, scaled);
-    if experiment == ORIGIN {
-        return BUILT_IN.iter().filter(|one| one.origin).map(built_in).collect();
-    }
-    if let Some(one) = BUILT_IN.iter().find(|one| one.name == experiment) {
-        return Ok(vec![built_in(one)?]);
+/// The texts of a name or file.
+fn sources(experiment: &str) -> Result<Vec<Source>, String> {
+    let built_in =
+        |one: &BuiltIn| Source { file: one.name.to_owned(), name: one.name.to_owned(), text: one.text.to_owned() };
+    let wanted = |one: &&BuiltIn| if experiment == ORIGIN { one.origin } else { one.name == experiment };
+    let found: Vec<Source> = BUILT_IN.iter().filter(wanted).map(built_in).collect();
+    if !found.is_empty() {
+        return Ok(found);
     }
     let file = Path::new(experiment);
     let text = std::fs::read_to_string(file).map_err(|error| no_such(experiment, &error))?;
-    let stem = file.file_stem().map_or_else(|| "experiment".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    Ok(vec![resolve::resolve(experiment, &stem, &text, scaled)?])
+    let name = file.file_stem().map_or_else(|| "experiment".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    Ok(vec![Source { file: experiment.to_owned(), name, text }])
 }
 
 fn no_such(experiment: &str, error: &std::io::Error) -> String {
@@ -137,7 +176,29 @@ fn no_such(experiment: &str, error: &std::io::Error) -> String {
 /// # Errors
 /// What prevented any result.
 pub fn run(settings: &Settings) -> Result<ExitCode> {
-    run::run(settings)
+    run::run(settings, None)
+}
+
+/// Goes on with a run that was interrupted.
+///
+/// # Errors
+/// If there is nothing to go on with; what prevented any result.
+pub fn resume(which: &str) -> Result<ExitCode> {
+    let Some(store) = Store::of_user()? else { bail!("{VARIABLE} is none, so that no run is kept to go on with") };
+    let run = store.run(which)?;
+    match &run.state {
+        State::Interrupted | State::EndedEarly(_) => {}
+        State::Running => bail!("run {} is being measured by another process", run.id),
+        State::Complete => bail!("run {} is complete; `manifold lab show {}` tells its answer", run.id, run.id),
+    }
+    let Some(plan) = &run.plan else {
+        bail!("run {} is of a kind that cannot be gone on with; repeat it with: {}", run.id, run.command);
+    };
+    let plan: Plan = serde_json::from_str(plan)
+        .with_context(|| format!("run {} was begun by another version; repeat it with: {}", run.id, run.command))?;
+    let settings = Settings::of(plan, Some(run.folder)).map_err(anyhow::Error::msg)?;
+    let done = store.cells(run.id)?.into_iter().collect();
+    run::run(&settings, Some(Resumed { store, run: run.id, took_s: run.took_s, done }))
 }
 
 /// Whether `path` is of a run of studies.

@@ -8,7 +8,7 @@ use askama::Template;
 use super::claims::Judgement;
 use super::results::Studies;
 use super::view::{Section, Table, View};
-use crate::output::{Kept, Output};
+use crate::output::Output;
 use crate::{table, text};
 
 /// Writes all of a run that has ended, and tells the answer on the terminal.
@@ -16,14 +16,21 @@ use crate::{table, text};
 /// # Errors
 /// If a file cannot be written.
 pub fn conclude(studies: &Studies, view: &View, out: &Output) -> Result<()> {
-    // The data first: should the report fail, nothing measured is lost.
-    let json = serde_json::to_string(studies).context("the results cannot be written as JSON")?;
-    out.file(Studies::FILE, &(json + "\n"))?;
-    write(view, out)?;
+    write_all(studies, view, out)?;
     println!("\n{}", terminal(view));
     println!("Report: {}", out.folder().join("report.html").display());
     println!("Took {}; repeat it with: {}", text::duration(studies.took_s), view.command);
     Ok(())
+}
+
+/// Writes the data and everything that is derived from it.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write_all(studies: &Studies, view: &View, out: &Output) -> Result<()> {
+    // The data first: should the report fail, nothing measured is lost.
+    out.data(studies)?;
+    write(view, out)
 }
 
 /// Writes everything that is derived from the data.
@@ -45,7 +52,7 @@ struct Page<'v> {
 }
 
 /// What is told at the end of the run: of each study its verdicts and its first table.
-fn terminal(view: &View) -> String {
+pub fn terminal(view: &View) -> String {
     let mut text = format!("{}\n", view.headline);
     for section in &view.sections {
         let _ = write!(text, "\n{}: {}\n", section.name, section.answer);

@@ -9,7 +9,9 @@ use super::condition;
 use super::file::{self, Chosen, File, Flags, Relation, Scalar, Setting, Side};
 use super::metric::Metric;
 use super::sweep::Numbers;
+use super::view;
 use crate::generator::Amount;
+use crate::store::Key;
 use crate::target::{Family, Model};
 
 /// More connections than this the generator does not hold from one address.
@@ -92,6 +94,12 @@ impl Subject {
 }
 
 impl Study {
+    /// What a cell of a round is called among all that are kept.
+    pub fn key(&self, round: u32, target: usize, load: usize) -> Key {
+        let load = view::load_label(&self.loads[load]);
+        Key { part: self.name.clone(), round, target: self.targets[target].label(), load }
+    }
+
     /// Only these targets, in ascending order; claims about others go with them.
     pub fn keep_targets(&mut self, kept: &[usize]) {
         let place = |old: usize| kept.iter().position(|&index| index == old);

@@ -8,6 +8,7 @@ use super::metric::{Metric, PERCENTILES};
 use super::resolve::Study;
 use crate::output::Kept;
 use crate::results::{Cell, Environment, Mark, Missing};
+use crate::store::Key;
 
 /// The version of the file's form; it changes when a reader must.
 pub const FORMAT: u32 = 1;
@@ -139,6 +140,12 @@ impl Found {
                 geometric_mean(&values?)
             })
             .collect()
+    }
+
+    /// Which cell this is, among all that are kept.
+    pub fn key(&self, seen: &StudyCell) -> Key {
+        let study = &self.study;
+        study.key(seen.cell.round, seen.cell.target, seen.load)
     }
 
     /// How many cells carry a mark.

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use manifold_stats::Rng;
 
+use super::keeper::{Keeper, Resumed};
 use super::resolve::{Load, Study, Subject};
 use super::results::{FORMAT, Found, Studies, StudyCell};
 use super::{Settings, page, view};
@@ -18,7 +19,7 @@ use crate::generator::{Amount, Bench, Memory};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
-use crate::results::Missing;
+use crate::results::{Environment, Missing};
 use crate::run::{Ended, raise_descriptors};
 use crate::server::{self, CONFIG_FILE, Page, Server};
 use crate::staged::{Recipe, Stage};
@@ -34,19 +35,18 @@ const CELL_OVERHEAD_S: f64 = 0.2;
 /// What a server answers at least, for the estimate of cells of so many requests.
 const RATE_GUESS: f64 = 8000.0;
 
-/// Runs the studies.
+/// Runs the studies, or goes on with them.
 ///
 /// # Errors
 /// What prevented any result.
-pub fn run(settings: &Settings) -> Result<ExitCode> {
-    let began = Instant::now();
-    let lab = Lab::prepare(settings)?;
+pub fn run(settings: &Settings, resumed: Option<Resumed>) -> Result<ExitCode> {
+    let mut lab = Lab::prepare(settings, resumed)?;
     progress::note(&format!(
         "{}, about {} in all. Ctrl-C ends it early and keeps what was measured.",
         text::counted(settings.studies.len(), "experiment"),
         text::duration(settings.studies.iter().map(estimate_s).sum())
     ));
-    let mut rng = Rng::new(settings.seed);
+    let mut rng = Rng::new(settings.plan.seed);
     let (mut all, mut ended) = (Vec::new(), None);
     for study in &settings.studies {
         let (found, why) = lab.measure(study, &mut rng)?;
@@ -56,16 +56,18 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
             break;
         }
     }
+    let Lab { out, environment, keeper, .. } = lab;
     let studies = Studies {
         format: FORMAT,
-        seed: settings.seed,
-        scaled: settings.scaled,
-        environment: environment::describe(&lab.cores, &settings.command),
+        seed: settings.plan.seed,
+        scaled: settings.plan.scaled,
+        environment,
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
-        took_s: began.elapsed().as_secs_f64(),
+        took_s: keeper.took_s(),
         found: all,
     };
-    page::conclude(&studies, &view::View::of(&studies), &lab.out)?;
+    page::conclude(&studies, &view::View::of(&studies), &out)?;
+    keeper.end(&studies);
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -87,27 +89,42 @@ struct Lab {
     /// The pages; they go with the run.
     pages: Stage,
     cores: Cores,
+    environment: Environment,
     interrupt: Interrupt,
     log: File,
+    keeper: Keeper,
 }
 
 /// The servers of a study by index of their target; `None` for one that is gone.
 type Fleet = Vec<Option<Server>>;
 
 impl Lab {
-    fn prepare(settings: &Settings) -> Result<Lab> {
-        let out = Output::create(settings.out.as_deref())?;
+    fn prepare(settings: &Settings, resumed: Option<Resumed>) -> Result<Lab> {
+        let out = match (&resumed, &settings.out) {
+            (Some(_), Some(folder)) => Output::again(folder)?,
+            _ => Output::create(settings.out.as_deref())?,
+        };
         let cores = Cores::detect();
+        let environment = environment::describe(&cores, &settings.command);
         cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
         raise_descriptors();
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
         let stage = Stage::new(Some(&out.folder().join("servers")))?;
-        let log = File::create(out.folder().join("generator.log")).context("cannot write generator.log")?;
-        Ok(Lab { out, stage, pages: Stage::new(None)?, cores, interrupt, log })
+        let pages = Stage::new(None)?;
+        let log = File::options().create(true).append(true).open(out.folder().join("generator.log"));
+        let log = log.context("cannot write generator.log")?;
+        let keeper = match resumed {
+            Some(resumed) => Keeper::go_on(resumed)?,
+            None => {
+                let plan = serde_json::to_string(&settings.plan).context("the plan cannot be written as JSON")?;
+                Keeper::begin(&settings.plan.experiment, &plan, &environment, &out)
+            }
+        };
+        Ok(Lab { out, stage, pages, cores, environment, interrupt, log, keeper })
     }
 
     /// Measures one study.
-    fn measure(&self, study: &Study, rng: &mut Rng) -> Result<(Found, Option<Ended>)> {
+    fn measure(&mut self, study: &Study, rng: &mut Rng) -> Result<(Found, Option<Ended>)> {
         progress::note(&format!("{}: {}", study.name, study.question));
         let mut study = study.clone();
         let site = self.site(&study)?;
@@ -208,7 +225,7 @@ impl Lab {
 
     /// All cells once, in a random order.
     fn round(
-        &self,
+        &mut self,
         found: &mut Found,
         fleet: &mut Fleet,
         (rng, progress): (&mut Rng, &mut Progress),
@@ -223,10 +240,19 @@ impl Lab {
             let (label, load) = (found.study.targets[target].label(), &found.study.loads[index]);
             let round = format!("{}, round {} of {}", found.study.name, found.rounds + 1, found.study.rounds);
             progress.show(before + done, &format!("{round}, {label}, {}", view::load_label(load)));
+            let key = found.study.key(found.rounds, target, index);
+            if let Some(seen) = self.keeper.take(&key, target, index) {
+                found.cells.push(seen);
+                continue;
+            }
             let measured = self.cell(&found.study, (found.rounds, target, load), server);
             let so_far = format!("in {round}, after {done} cells");
             match measured {
-                Ok(Some((cell, report))) => found.cells.push(StudyCell::new(index, cell, &report)),
+                Ok(Some((cell, report))) => {
+                    let seen = StudyCell::new(index, cell, &report);
+                    self.keeper.keep(&key, &seen);
+                    found.cells.push(seen);
+                }
                 Ok(None) => return Ok(Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED })),
                 // A server that has ended takes itself out; the others go on.
                 Err(error) if !server.alive() => {

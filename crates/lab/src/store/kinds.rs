@@ -1,0 +1,337 @@
+//! The kinds of runs: what each is kept as, what it is compared by, and how it is told again.
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::{Key, NewRun, Outcome, Run, Store, Value};
+use crate::figures;
+use crate::generators::results::{self as generators, Generators};
+use crate::output::{Kept, Output};
+use crate::peers::results::{Peers, counts};
+use crate::results::{Environment, Results};
+use crate::study::results::Studies;
+use crate::{generators as generators_run, peers, progress, study, words};
+
+/// A kind of run.
+pub trait Stored: Kept + Serialize {
+    /// Its name in the store.
+    const KIND: &'static str;
+
+    /// The experiment.
+    fn name(&self) -> String;
+    /// Where it ran, and what repeats it.
+    fn environment(&self) -> &Environment;
+    /// Why it ended before its plan did.
+    fn ended_early(&self) -> Option<&str>;
+    /// Seconds.
+    fn took_s(&self) -> f64;
+    /// One sentence of the answer.
+    fn headline(&self) -> String;
+    /// What it is compared by.
+    fn values(&self) -> Vec<Value>;
+    /// The answer for a terminal.
+    fn tell(&self) -> String;
+    /// Writes data and report.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    fn write_report(&self, out: &Output) -> Result<()>;
+}
+
+/// Keeps a run that has ended. A store that cannot be written is a remark and no error: the report is there.
+pub fn keep<T: Stored>(found: &T, out: &Output) {
+    match try_keep(found, out) {
+        Ok(Some(run)) => progress::note(&format!("Kept as run {run}: manifold lab show {run}")),
+        Ok(None) => {}
+        Err(error) => progress::note(&format!("The run is not kept: {error:#}")),
+    }
+}
+
+fn try_keep<T: Stored>(found: &T, out: &Output) -> Result<Option<i64>> {
+    let Some(mut store) = Store::of_user()? else { return Ok(None) };
+    let (name, environment) = (found.name(), found.environment());
+    let new = NewRun {
+        kind: T::KIND,
+        name: &name,
+        command: &environment.command,
+        started: &environment.started_utc,
+        folder: out.folder(),
+        plan: None,
+    };
+    let run = store.begin(&new)?;
+    end(&mut store, run, found)?;
+    Ok(Some(run))
+}
+
+/// Keeps how a run that was begun has ended.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn end<T: Stored>(store: &mut Store, run: i64, found: &T) -> Result<()> {
+    let document = serde_json::to_string(found).context("the results cannot be written as JSON")?;
+    let outcome = Outcome {
+        ended_early: found.ended_early(),
+        took_s: found.took_s(),
+        headline: &found.headline(),
+        document: &document,
+        values: &found.values(),
+    };
+    store.end(run, &outcome)
+}
+
+/// The answer of a run that is kept, for a terminal.
+///
+/// # Errors
+/// If its document cannot be read by this version.
+pub fn tell(run: &Run) -> Result<String> {
+    with(run, Tell)
+}
+
+/// Writes a kept run's data and report into a folder.
+///
+/// # Errors
+/// If its document cannot be read by this version, or a file cannot be written.
+pub fn export(run: &Run, out: &Output) -> Result<()> {
+    with(run, Export(out))
+}
+
+/// Something done with a run, whatever its kind.
+trait Use {
+    type Result;
+    fn on<T: Stored>(self, found: &T) -> Result<Self::Result>;
+}
+
+struct Tell;
+
+impl Use for Tell {
+    type Result = String;
+    fn on<T: Stored>(self, found: &T) -> Result<String> {
+        Ok(found.tell())
+    }
+}
+
+struct Export<'a>(&'a Output);
+
+impl Use for Export<'_> {
+    type Result = ();
+    fn on<T: Stored>(self, found: &T) -> Result<()> {
+        found.write_report(self.0)
+    }
+}
+
+fn with<U: Use>(run: &Run, what: U) -> Result<U::Result> {
+    match run.kind.as_str() {
+        Results::KIND => what.on(&read::<Results>(run)?),
+        Peers::KIND => what.on(&read::<Peers>(run)?),
+        Generators::KIND => what.on(&read::<Generators>(run)?),
+        Studies::KIND => what.on(&read::<Studies>(run)?),
+        other => bail!("run {} is of the kind {other}, which this version does not know", run.id),
+    }
+}
+
+fn read<T: Stored>(run: &Run) -> Result<T> {
+    let Some(document) = &run.document else {
+        bail!(
+            "run {} has no results yet: it is {}, with {} cells measured; `manifold lab run --resume {}` goes on with it",
+            run.id,
+            run.state.text(),
+            run.cells,
+            run.id
+        );
+    };
+    let found: T = serde_json::from_str(document)
+        .with_context(|| format!("run {} was written by another version, which this one cannot read", run.id))?;
+    if found.format() != T::FORMAT {
+        bail!("run {} has format {}, and this version reads {}", run.id, found.format(), T::FORMAT);
+    }
+    Ok(found)
+}
+
+impl Stored for Results {
+    const KIND: &'static str = "models";
+
+    fn name(&self) -> String {
+        "models".to_owned()
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn ended_early(&self) -> Option<&str> {
+        self.ended_early.as_deref()
+    }
+
+    fn took_s(&self) -> f64 {
+        self.took_s
+    }
+
+    fn headline(&self) -> String {
+        words::answer(self).headline
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let mut values = Vec::new();
+        for cell in &self.cells {
+            for metric in figures::Metric::ALL {
+                let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
+                let key = key("", cell.round, &self.targets[cell.target].label, &load);
+                values.extend(metric.of(cell).map(|value| Value { key, metric: name_of(&metric), value }));
+            }
+        }
+        values
+    }
+
+    fn tell(&self) -> String {
+        words::terminal(self)
+    }
+
+    fn write_report(&self, out: &Output) -> Result<()> {
+        out.write(self)
+    }
+}
+
+impl Stored for Peers {
+    const KIND: &'static str = "peers";
+
+    fn name(&self) -> String {
+        peers::PLACE.to_owned()
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn ended_early(&self) -> Option<&str> {
+        self.ended_early.as_deref()
+    }
+
+    fn took_s(&self) -> f64 {
+        self.took_s
+    }
+
+    fn headline(&self) -> String {
+        peers::view::View::of(self).headline
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let mut values = Vec::new();
+        for cell in self.cells.iter().filter(|cell| counts(&cell.cell)) {
+            for metric in figures::Metric::ALL {
+                let key = key("", cell.cell.round, &self.targets[cell.cell.target].label, &cell.work.label());
+                values.extend(metric.of(&cell.cell).map(|value| Value { key, metric: name_of(&metric), value }));
+            }
+        }
+        values
+    }
+
+    fn tell(&self) -> String {
+        peers::page::terminal(&peers::view::View::of(self))
+    }
+
+    fn write_report(&self, out: &Output) -> Result<()> {
+        peers::page::write_all(self, &peers::view::View::of(self), out)
+    }
+}
+
+impl Stored for Generators {
+    const KIND: &'static str = "generators";
+
+    fn name(&self) -> String {
+        generators_run::PLACE.to_owned()
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn ended_early(&self) -> Option<&str> {
+        self.ended_early.as_deref()
+    }
+
+    fn took_s(&self) -> f64 {
+        self.took_s
+    }
+
+    fn headline(&self) -> String {
+        generators_run::view::of(self).headline
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let metrics = [
+            (generators::Metric::PerCpuSecond, "requests_per_cpu_second"),
+            (generators::Metric::PerSecond, "requests_per_second"),
+            (generators::Metric::PeakMib, "peak_mib"),
+        ];
+        let mut values = Vec::new();
+        for cell in self.cells.iter().filter(|cell| cell.counts()) {
+            for (metric, name) in metrics {
+                let key = key("", cell.round, &self.programs[cell.program].label, &cell.work.label());
+                values.extend(cell.metric(metric).map(|value| Value { key, metric: name.to_owned(), value }));
+            }
+        }
+        values
+    }
+
+    fn tell(&self) -> String {
+        peers::page::terminal(&generators_run::view::of(self))
+    }
+
+    fn write_report(&self, out: &Output) -> Result<()> {
+        peers::page::write_all(self, &generators_run::view::of(self), out)
+    }
+}
+
+impl Stored for Studies {
+    const KIND: &'static str = "study";
+
+    fn name(&self) -> String {
+        self.found.iter().map(|found| found.study.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn ended_early(&self) -> Option<&str> {
+        self.ended_early.as_deref()
+    }
+
+    fn took_s(&self) -> f64 {
+        self.took_s
+    }
+
+    fn headline(&self) -> String {
+        study::view::View::of(self).headline
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let mut values = Vec::new();
+        for found in &self.found {
+            for seen in &found.cells {
+                for metric in &found.study.show {
+                    let key = found.key(seen);
+                    values.extend(metric.of(seen).map(|value| Value { key, metric: name_of(metric), value }));
+                }
+            }
+        }
+        values
+    }
+
+    fn tell(&self) -> String {
+        study::page::terminal(&study::view::View::of(self))
+    }
+
+    fn write_report(&self, out: &Output) -> Result<()> {
+        study::page::write_all(self, &study::view::View::of(self), out)
+    }
+}
+
+fn key(part: &str, round: u32, target: &str, load: &str) -> Key {
+    Key { part: part.to_owned(), round, target: target.to_owned(), load: load.to_owned() }
+}
+
+/// A metric's name in files.
+fn name_of(metric: &impl Serialize) -> String {
+    serde_json::to_value(metric).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+}

@@ -1,0 +1,147 @@
+//! Runs are kept: found again, compared, exported, deleted, and gone on with after their laboratory was killed.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use e2e::{Scratch, alone, binary, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// One small target under one load; enough rounds to be interrupted in.
+const EXPERIMENT: &str = "format = 1\ntitle = \"t\"\nquestion = \"q\"\nrounds = 30\n\
+    [[target]]\nname = \"one\"\nservers = [\"manifold\"]\nmpm = \"event\"\n\
+    [[load]]\nconnections = 5\nseconds = 0.1\n";
+
+struct Lab {
+    scratch: Scratch,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let scratch = Scratch::new().unwrap();
+        fs::write(scratch.path("small.toml"), EXPERIMENT).unwrap();
+        fs::create_dir(scratch.path("tmp")).unwrap();
+        Lab { scratch }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = binary::command(std::iter::once("lab").chain(line.split(' ')));
+        command
+            .env("MANIFOLD_LAB_STORE", self.scratch.path("store/lab.sqlite"))
+            .env("TMPDIR", self.scratch.path("tmp"))
+            .current_dir(self.scratch.path(""));
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// What a command that must succeed prints.
+    fn says(&self, line: &str) -> String {
+        let output = self.run(line);
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "lab {line}: {}\n{said}", output.status);
+        said
+    }
+
+    /// What a command that must fail says.
+    fn refuses(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert_eq!(output.status.code(), Some(1), "lab {line}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    fn cells(&self) -> u64 {
+        let list = self.says("list --json");
+        let runs: serde_json::Value = serde_json::from_str(&list).unwrap();
+        runs[0]["cells"].as_u64().unwrap_or(0)
+    }
+}
+
+/// Processes that were started with this in their command line.
+fn processes(with: &Path) -> Vec<i32> {
+    let with = with.to_str().unwrap();
+    let command_line = |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| String::from_utf8_lossy(&command_line(pid)).contains(with)).collect()
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_and_goes_on() {
+    let _alone = alone();
+    let lab = Lab::new();
+    let mut killed =
+        lab.command("run small.toml --out report").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the first cells", || lab.scratch.path("store/lab.sqlite").is_file().then_some(())).unwrap();
+    until("a few cells", || (lab.run("list --json").status.success() && lab.cells() >= 3).then_some(())).unwrap();
+    kill(Pid::from_raw(killed.id() as i32), Signal::SIGKILL).unwrap();
+    killed.wait().unwrap();
+    // The servers' configurations and the guarded folder are below the scratch folder, and so in every command line of the run's.
+    let scratch = lab.scratch.path("");
+    until("no process is left", || processes(&scratch).is_empty().then_some(())).unwrap();
+    let tmp = lab.scratch.path("tmp");
+    until("no temporary folder is left", || fs::read_dir(&tmp).unwrap().next().is_none().then_some(())).unwrap();
+
+    let before = lab.cells();
+    assert!((3..30).contains(&before), "{before}");
+    assert!(lab.says("list").contains("interrupted"));
+    assert!(lab.refuses("show last").contains("--resume 1"), "it has no results yet");
+    let said = lab.says("run --resume last");
+    assert!(said.contains("Kept as run 1"), "{said}");
+    assert_eq!(lab.cells(), 30);
+    let results: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(lab.scratch.path("report/study.json")).unwrap()).unwrap();
+    let rounds: Vec<u64> =
+        results["found"][0]["cells"].as_array().unwrap().iter().map(|cell| cell["round"].as_u64().unwrap()).collect();
+    assert_eq!(rounds, (0..30).collect::<Vec<u64>>(), "each round once, those before the kill as well");
+    assert!(lab.refuses("run --resume 1").contains("is complete"));
+}
+
+#[test]
+fn runs_are_found_compared_exported_and_deleted() {
+    let _alone = alone();
+    let lab = Lab::new();
+    assert!(lab.says("list").contains("No run is kept yet"));
+    lab.says("run small.toml --rounds 4 --out a");
+    lab.says("run small.toml --rounds 4 --out b");
+    lab.says("run --quick --targets event --concurrency 5 --rounds 1 --out c");
+    let list = lab.says("list");
+    assert_eq!(list.lines().count(), 4, "{list}");
+    assert!(lab.says("show 1").contains("Requests a second"));
+    assert!(lab.says("show").to_lowercase().contains("manifold event"), "the last one");
+    let diff = lab.says("diff 1 2 --all");
+    assert!(diff.contains("manifold one") && diff.contains("requests-per-second"), "{diff}");
+    assert!(lab.refuses("diff 1 3").contains("no target, load and metric in common"));
+    lab.says("export 2 exported");
+    let kept = |folder: &str| fs::read_to_string(lab.scratch.path(folder).join("study.json")).unwrap();
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["found"][0]["study"].clone();
+    assert_eq!(parsed(&kept("exported")), parsed(&kept("b")));
+    assert!(lab.refuses("export 2 exported").contains("not empty"));
+    lab.says("delete 1 3");
+    assert!(lab.refuses("show 1").contains("there is no run 1; `manifold lab list` shows them"));
+    assert!(lab.refuses("run --resume 2").contains("is complete"));
+    assert!(lab.scratch.path("a/report.html").is_file(), "reports stay");
+}
+
+/// Ctrl-C ends a run early, keeps what was measured, and the run can be gone on with.
+#[test]
+fn an_interrupted_run_says_how_to_go_on() {
+    let _alone = alone();
+    let lab = Lab::new();
+    let run = lab.command("run small.toml --out report").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the store", || lab.scratch.path("store/lab.sqlite").is_file().then_some(())).unwrap();
+    until("a few cells", || (lab.run("list --json").status.success() && lab.cells() >= 2).then_some(())).unwrap();
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+    let output = run.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("go on with it: manifold lab run --resume 1"), "{said}");
+    assert!(lab.says("list").contains("ended early"));
+    assert!(lab.scratch.path("report/report.html").is_file());
+    lab.says("run --resume 1");
+    assert_eq!(lab.cells(), 30);
+}
