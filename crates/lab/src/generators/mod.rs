@@ -1,8 +1,10 @@
-//! `lab run generators`: Manifold's load generators beside others, against one target that does nothing but answer.
+//! `lab run generators`: Manifold's load generators beside others, against one target that does nothing but answer, and over TLS and
+//! HTTP/2 against nginx.
 //!
-//! [`plan`] and [`program`] say what is measured; [`mod@run`] measures it into [`results`]; [`view`] judges what is claimed and lays it
+//! [`plan`] and [`program`] say what is measured, [`mod@nginx`] is the second target; [`mod@run`] measures it into [`results`]; [`view`] judges what is claimed and lays it
 //! out, and the pages of `lab run peers` write it.
 
+mod nginx;
 mod plan;
 mod program;
 pub mod results;

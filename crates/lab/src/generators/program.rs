@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use manifold_load::report::Report;
 use serde_json::Value;
 
-use super::plan::Work;
+use super::plan::{Over, Work};
 use crate::target::{first_line, which};
 
 /// A generator.
@@ -19,6 +19,8 @@ pub struct Program {
     pub file: Option<(&'static str, &'static str)>,
     /// The argument on which it says its version.
     version: &'static str,
+    /// What it is measured with.
+    pub speaks: &'static [Over],
     /// Its arguments.
     pub arguments: fn(&Job<'_>) -> Vec<String>,
     /// What it says to have done.
@@ -60,15 +62,36 @@ pub struct Found {
     pub version: String,
 }
 
+const PLAIN: &[Over] = &[Over::Plain];
+const SECURED: &[Over] = &[Over::Plain, Over::Tls];
+const ALL: &[Over] = &[Over::Plain, Over::Tls, Over::Http2];
+
 /// All of them, in the order of the tables.
 pub static PROGRAMS: [Program; 9] = [
-    Program { name: "load", label: "manifold load", file: None, version: "", arguments: load, tally: tally_load },
-    Program { name: "manifold-ab", label: "manifold ab", file: None, version: "", arguments: our_ab, tally: tally_ab },
+    Program {
+        name: "load",
+        label: "manifold load",
+        file: None,
+        version: "",
+        speaks: ALL,
+        arguments: load,
+        tally: tally_load,
+    },
+    Program {
+        name: "manifold-ab",
+        label: "manifold ab",
+        file: None,
+        version: "",
+        speaks: PLAIN,
+        arguments: our_ab,
+        tally: tally_ab,
+    },
     Program {
         name: "manifold-siege",
         label: "manifold siege",
         file: None,
         version: "",
+        speaks: PLAIN,
         arguments: our_siege,
         tally: tally_siege,
     },
@@ -77,14 +100,16 @@ pub static PROGRAMS: [Program; 9] = [
         label: "wrk",
         file: Some(("wrk", "Debian: apt install wrk")),
         version: "-v",
+        speaks: SECURED,
         arguments: wrk,
         tally: tally_wrk,
     },
     Program {
         name: "h2load",
-        label: "h2load --h1",
+        label: "h2load",
         file: Some(("h2load", "Debian: apt install nghttp2-client")),
         version: "--version",
+        speaks: ALL,
         arguments: h2load,
         tally: tally_h2load,
     },
@@ -93,6 +118,7 @@ pub static PROGRAMS: [Program; 9] = [
         label: "oha",
         file: Some(("oha", "cargo install oha --locked")),
         version: "--version",
+        speaks: SECURED,
         arguments: oha,
         tally: tally_oha,
     },
@@ -104,6 +130,7 @@ pub static PROGRAMS: [Program; 9] = [
             "go install github.com/codesenberg/bombardier@latest; Debian's package of this name is another program",
         )),
         version: "--version",
+        speaks: PLAIN,
         arguments: bombardier,
         tally: tally_bombardier,
     },
@@ -112,6 +139,7 @@ pub static PROGRAMS: [Program; 9] = [
         label: "ab",
         file: Some(("ab", "Debian: apt install apache2-utils")),
         version: "-V",
+        speaks: SECURED,
         arguments: ab,
         tally: tally_ab,
     },
@@ -120,6 +148,7 @@ pub static PROGRAMS: [Program; 9] = [
         label: "siege",
         file: Some(("siege", "Debian: apt install siege")),
         version: "-V",
+        speaks: PLAIN,
         arguments: siege,
         tally: tally_siege,
     },
@@ -127,8 +156,8 @@ pub static PROGRAMS: [Program; 9] = [
 
 /// More than any of them makes in a second: those that must be told a number are stopped by the time.
 const REQUESTS_A_SECOND_MAX: u64 = 1_000_000;
-/// Requests a second of h2load, which does not end when it is told a time and connections are closed.
-const H2LOAD_CLOSING_A_SECOND: u64 = 15_000;
+/// Requests a second of h2load, which does not end when it is told a time and connections are closed; without TLS and with it.
+const H2LOAD_CLOSING_A_SECOND: [u64; 2] = [15_000, 3_000];
 
 impl Program {
     /// Looks for it. `manifold` is this binary.
@@ -167,8 +196,16 @@ fn by_mode(job: &Job<'_>, mut words: Vec<String>, kept: &[&str], closed: &[&str]
 fn load(job: &Job<'_>) -> Vec<String> {
     let (connections, seconds, threads) =
         (job.work.connections.to_string(), job.seconds.to_string(), job.threads.to_string());
-    let all = ["load", job.url, "-c", &connections, "-t", &seconds, "--threads", &threads, "--json"];
-    by_mode(job, words(&all), &["-k"], &[])
+    let mut all = words(&["load", job.url, "-c", &connections, "-t", &seconds, "--threads", &threads, "--json"]);
+    match job.work.over {
+        Over::Plain => {}
+        Over::Tls => all.push("--insecure".to_owned()),
+        Over::Http2 => {
+            all.extend(words(&["--http2", "--streams", &job.work.streams.to_string()]));
+            return all;
+        }
+    }
+    by_mode(job, all, &["-k"], &[])
 }
 
 fn our_ab(job: &Job<'_>) -> Vec<String> {
@@ -209,7 +246,12 @@ fn wrk(job: &Job<'_>) -> Vec<String> {
 
 fn h2load(job: &Job<'_>) -> Vec<String> {
     let (threads, connections) = (format!("-t{}", job.threads), format!("-c{}", job.work.connections));
-    let (seconds, number) = (job.seconds.to_string(), (u64::from(job.seconds) * H2LOAD_CLOSING_A_SECOND).to_string());
+    let seconds = job.seconds.to_string();
+    if job.work.over == Over::Http2 {
+        return words(&[&threads, &connections, &format!("-m{}", job.work.streams), "-D", &seconds, job.url]);
+    }
+    let a_second = H2LOAD_CLOSING_A_SECOND[usize::from(job.work.over == Over::Tls)];
+    let number = (u64::from(job.seconds) * a_second).to_string();
     let all = words(&["--h1", &threads, &connections]);
     let all = by_mode(job, all, &["-D", &seconds], &["-n", &number, "-H", "Connection: close"]);
     [all, words(&[job.url])].concat()
@@ -217,7 +259,8 @@ fn h2load(job: &Job<'_>) -> Vec<String> {
 
 fn oha(job: &Job<'_>) -> Vec<String> {
     let (seconds, connections) = (format!("{}s", job.seconds), job.work.connections.to_string());
-    let all = words(&["--no-tui", "--output-format", "json", "-z", &seconds, "-c", &connections]);
+    let mut all = words(&["--no-tui", "--output-format", "json", "-z", &seconds, "-c", &connections]);
+    all.extend((job.work.over == Over::Tls).then(|| "--insecure".to_owned()));
     [by_mode(job, all, &[], &["--disable-keepalive"]), words(&[job.url])].concat()
 }
 
@@ -294,6 +337,7 @@ fn numbers(text: &str) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::{CLOSING, H2_SHARED, H2_SINGLE, KEPT, TLS_CLOSING, TLS_KEPT};
     use super::*;
 
     fn find(name: &str) -> &'static Program {
@@ -302,20 +346,26 @@ mod tests {
 
     #[test]
     fn command_lines() {
-        let check = |name: &str, keep_alive: bool, expected: &str| {
-            let work = Work { keep_alive, connections: 100 };
-            let job = Job { url: "http://h/", work, seconds: 2, threads: 1, siegerc: Path::new("/rc") };
+        let check = |name: &str, work: Work, expected: &str| {
+            let url = if work.over == Over::Tls { "https://h/" } else { "http://h/" };
+            let job = Job { url, work, seconds: 2, threads: 1, siegerc: Path::new("/rc") };
+            assert!(find(name).speaks.contains(&work.over), "{name}");
             assert_eq!((find(name).arguments)(&job).join(" "), expected, "{name}");
         };
-        check("load", true, "load http://h/ -c 100 -t 2 --threads 1 --json -k");
-        check("manifold-ab", false, "ab -q -t 2 -n 2000000 -c 100 http://h/");
-        check("ab", true, "-q -t 2 -n 2000000 -c 100 -k http://h/");
-        check("manifold-siege", true, "siege -R /rc -b -c 100 -t 2S -j http://h/");
-        check("wrk", false, "-t1 -c100 -d2s -H Connection: close http://h/");
-        check("h2load", true, "--h1 -t1 -c100 -D 2 http://h/");
-        check("h2load", false, "--h1 -t1 -c100 -n 30000 -H Connection: close http://h/");
-        check("oha", false, "--no-tui --output-format json -z 2s -c 100 --disable-keepalive http://h/");
-        check("bombardier", false, "-p r -o json -d 2s -c 100 -a http://h/");
+        check("load", KEPT, "load http://h/ -c 100 -t 2 --threads 1 --json -k");
+        check("load", TLS_CLOSING, "load https://h/ -c 100 -t 2 --threads 1 --json --insecure");
+        check("load", H2_SHARED, "load http://h/ -c 10 -t 2 --threads 1 --json --http2 --streams 10");
+        check("manifold-ab", CLOSING, "ab -q -t 2 -n 2000000 -c 100 http://h/");
+        check("ab", TLS_KEPT, "-q -t 2 -n 2000000 -c 100 -k https://h/");
+        check("manifold-siege", KEPT, "siege -R /rc -b -c 100 -t 2S -j http://h/");
+        check("wrk", CLOSING, "-t1 -c100 -d2s -H Connection: close http://h/");
+        check("h2load", KEPT, "--h1 -t1 -c100 -D 2 http://h/");
+        check("h2load", CLOSING, "--h1 -t1 -c100 -n 30000 -H Connection: close http://h/");
+        check("h2load", TLS_CLOSING, "--h1 -t1 -c100 -n 6000 -H Connection: close https://h/");
+        check("h2load", H2_SINGLE, "-t1 -c100 -m1 -D 2 http://h/");
+        check("oha", CLOSING, "--no-tui --output-format json -z 2s -c 100 --disable-keepalive http://h/");
+        check("oha", TLS_KEPT, "--no-tui --output-format json -z 2s -c 100 --insecure https://h/");
+        check("bombardier", CLOSING, "-p r -o json -d 2s -c 100 -a http://h/");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::plan::Work;
 use crate::results::{Environment, Missing};
 
 /// The version of the file's form; it changes when a reader must.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// A cell with a larger part of failures enters no figure.
 const FAILED_SHARE_MAX: f64 = 0.01;
 
@@ -107,6 +107,11 @@ impl Generators {
     /// The index of a generator.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.programs.iter().position(|program| program.name == name)
+    }
+
+    /// Whether anything was measured under a load.
+    pub fn knows(&self, work: Work) -> bool {
+        self.cells.iter().any(|cell| cell.work == work)
     }
 
     /// The values of each round, in order; `None` where a round has none.

@@ -11,7 +11,8 @@ use manifold_stats::Rng;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use super::plan::{self, Step, WORKS};
+use super::nginx::{self, Nginx};
+use super::plan::{self, Over, Step, WORKS, Work};
 use super::program::{Found, Job, PROGRAMS, siegerc};
 use super::results::{Cell, Described, FORMAT, Generators};
 use super::{PLACE, Settings, view};
@@ -54,25 +55,29 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     if found.is_empty() {
         bail!("none of the generators is there, so there is nothing to measure; the reasons are above");
     }
+    let targets = run.start_targets()?;
+    let works: Vec<Work> = WORKS.into_iter().filter(|work| targets.url(work.over).is_some()).collect();
     progress::note(&format!(
-        "{}, {} each, rounds until {} are over. Ctrl-C ends it early and keeps what was measured.",
+        "{}, up to {} each, rounds until {} are over. Ctrl-C ends it early and keeps what was measured.",
         text::counted(found.len(), "generator"),
-        text::counted(WORKS.len(), "load"),
+        text::counted(works.len(), "load"),
         text::duration(settings.budget.as_secs_f64())
     ));
-    let server = run.start_target()?;
-    let url = format!("http://127.0.0.1:{}/", server.port);
+    let programs: Vec<_> = found.iter().map(|found| found.program).collect();
     let mut rng = Rng::new(settings.seed);
     let (mut cells, mut rounds, mut ended) = (Vec::new(), 0, None);
     let mut last_round = Duration::ZERO;
     while ended.is_none() && run.another(rounds, last_round) {
         let began = Instant::now();
-        let order = plan::round(found.len(), &mut rng);
-        ended = run.round(rounds, &order, &found, &url, &mut cells)?;
+        let order = plan::round(&programs, &works, &mut rng);
+        ended = run.round(rounds, &order, &found, &targets, &mut cells)?;
         last_round = began.elapsed();
         rounds += u32::from(ended.is_none());
     }
-    server.ask_to_end();
+    targets.plain.ask_to_end();
+    if let Some(nginx) = &targets.nginx {
+        nginx.server.ask_to_end();
+    }
     let generators = Generators {
         format: FORMAT,
         seed: settings.seed,
@@ -96,6 +101,23 @@ fn described(found: &Found) -> Described {
         label: found.program.label.to_owned(),
         ours: found.program.file.is_none(),
         version: found.version.clone(),
+    }
+}
+
+/// What generators are pointed at.
+struct Targets {
+    plain: Server,
+    /// For TLS and HTTP/2; `None` where it is not installed.
+    nginx: Option<Nginx>,
+}
+
+impl Targets {
+    fn url(&self, over: Over) -> Option<String> {
+        match over {
+            Over::Plain => Some(format!("http://127.0.0.1:{}/", self.plain.port)),
+            Over::Tls => self.nginx.as_ref().map(|nginx| nginx.https.clone()),
+            Over::Http2 => self.nginx.as_ref().map(|nginx| nginx.http2.clone()),
+        }
     }
 }
 
@@ -160,7 +182,23 @@ impl Run<'_> {
         Ok(all)
     }
 
-    fn start_target(&self) -> Result<Server> {
+    fn start_targets(&mut self) -> Result<Targets> {
+        let plain = self.start_responder()?;
+        let nginx = match nginx::detect(&self.stage.manifold) {
+            Ok(installed) => {
+                let folder = self.out.folder().join("servers").join("nginx");
+                Some(Nginx::start(&installed, &self.stage, &self.places, &folder)?)
+            }
+            Err(reason) => {
+                progress::note(&format!("HTTPS and HTTP/2 are left out: {reason}"));
+                self.missing.push(Missing { label: "The target of HTTPS and HTTP/2".to_owned(), reason });
+                None
+            }
+        };
+        Ok(Targets { plain, nginx })
+    }
+
+    fn start_responder(&self) -> Result<Server> {
         let target = TARGETS.iter().find(|target| target.name == TARGET).context("the target is in the list")?;
         let installed = target.detect(&self.stage.manifold).map_err(anyhow::Error::msg)?;
         let starter = Starter {
@@ -187,7 +225,7 @@ impl Run<'_> {
         round: u32,
         order: &[Step],
         found: &[Found],
-        url: &str,
+        targets: &Targets,
         cells: &mut Vec<Cell>,
     ) -> Result<Option<Ended>> {
         let cell_time = Duration::from_secs(u64::from(self.settings.seconds)) + CELL_OVERHEAD;
@@ -195,8 +233,9 @@ impl Run<'_> {
         for (done, &(program, work)) in order.iter().enumerate() {
             let found = &found[program];
             progress.show(done, &format!("round {}, {}, {}", round + 1, found.program.label, work.label()));
+            let url = targets.url(work.over).context("there is a target for every load of the round")?;
             let job = Job {
-                url,
+                url: &url,
                 work,
                 seconds: self.settings.seconds,
                 threads: self.places.apart.len(),
