@@ -18,6 +18,7 @@ pub mod latencies;
 pub mod leading;
 pub mod native;
 pub mod outcome;
+mod parts;
 pub mod plan;
 pub mod poller;
 pub mod report;

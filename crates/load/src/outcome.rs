@@ -45,6 +45,12 @@ pub trait Observer {
 
     /// A request ended without a complete answer.
     fn failed(&mut self, failure: Failure, exchange: &Exchange) -> Verdict;
+
+    /// The run has ended, with this request under way.
+    fn unfinished(&mut self, _exchange: &Exchange) {}
+
+    /// The run has ended before a request of the schedule began that was due at `due`.
+    fn unsent(&mut self, _due: u64) {}
 }
 
 /// How a thread does, counted since the window's beginning but for what is open and under way.

@@ -13,9 +13,11 @@ use crate::slices::Slices;
 
 mod distribution;
 mod flags;
+mod part;
 
 pub use distribution::{Distribution, decode, encode};
 pub use flags::{Flag, NO_DESCRIPTOR, NO_LOCAL_PORT, flags};
+pub use part::Part;
 
 /// Version of this document's shape; it changes when a reader must.
 pub const SCHEMA: u32 = 4;
@@ -95,6 +97,13 @@ pub struct Report {
     pub series: Series,
     /// The latencies of each second: what the intervals of a comparison are drawn from.
     pub slices: Slices,
+    /// The figures of each kind of request, where there are several and no log is replayed. Of 64 at most: where there are more, the last is
+    /// of all others together.
+    #[serde(default)]
+    pub kinds: Vec<Part>,
+    /// The figures of each stage, where there are several; a request belongs to the stage in which it was due. Of 64 at most, as above.
+    #[serde(default)]
+    pub stages: Vec<Part>,
     /// Of a replayed log, what became of its lines; absent in other runs, and where reports were merged.
     pub replay: Option<Replayed>,
     /// Reasons not to believe the figures as they are; empty in a sound run.

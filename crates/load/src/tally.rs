@@ -9,6 +9,7 @@ use crate::handshakes::Handshakes;
 use crate::latencies::Latencies;
 use crate::native::record::ThreadUse;
 use crate::outcome::Unsent;
+use crate::parts::Parts;
 use crate::report::{
     Bytes, Config, Connect, Distribution, Errors, Generator, Kept, Machine, PaceConfig, Report, SCHEMA, Series,
     StatusClasses, Summary, Unfinished, flags,
@@ -83,6 +84,8 @@ pub struct Tally {
     pub series: Grid<Interval>,
     /// The latencies of each second.
     pub slices: Grid<Slice>,
+    /// The figures of kinds of requests and of stages.
+    pub parts: Parts,
     /// A run was ended early.
     pub interrupted: bool,
 }
@@ -121,6 +124,7 @@ impl Default for Tally {
             busy_share_max: 0.0,
             series: Grid::empty(INTERVAL, INTERVALS_MAX),
             slices: Grid::empty(SLICE, SLICES_MAX),
+            parts: Parts::default(),
             interrupted: false,
         }
     }
@@ -169,6 +173,7 @@ impl Tally {
         self.busy_share_max = self.busy_share_max.max(other.busy_share_max);
         self.series.merge(&other.series);
         self.slices.merge(&other.slices);
+        self.parts.add(&other.parts);
         self.interrupted |= other.interrupted;
     }
 
@@ -177,6 +182,7 @@ impl Tally {
         let seconds = self.window.as_secs_f64();
         let completed = self.latencies.count();
         let in_time = completed - self.completed_late;
+        let [kinds, stages] = self.parts.report(&config, seconds);
         let mut report = Report {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -212,6 +218,8 @@ impl Tally {
             turn_histogram: Distribution::of(&self.turns),
             series: series(&self.series),
             slices: Slices::of(&self.slices),
+            kinds,
+            stages,
             replay: None,
             flags: Vec::new(),
             machines,
@@ -273,6 +281,7 @@ impl Tally {
             busy_share_max: report.generator.busy_share_max_thread,
             series: grid(&report.series).ok_or_else(|| contradiction("series"))?,
             slices: report.slices.grid()?,
+            parts: Parts::of_report(report)?,
             interrupted: report.flags.contains(&crate::report::Flag::Interrupted),
         })
     }

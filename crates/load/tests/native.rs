@@ -13,6 +13,7 @@ use manifold_load::native::run;
 use manifold_load::report::{Flag, Report};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const MISSING: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno";
 const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
 
 /// What a server does with a connection: the stream, the number of connections before this one.
@@ -104,6 +105,56 @@ fn kept_connections_carry_all_requests() {
         assert_eq!(report.histogram.as_ref().unwrap().count, 500);
         assert_eq!(report.series.completed.iter().sum::<u64>(), 500);
         assert!(flags(&report).is_empty(), "{:?}", report.flags);
+    });
+}
+
+/// Of two kinds, 3 to 1, one of which is not found.
+#[test]
+fn each_kind_of_request_has_its_own_figures() {
+    on_both(|| {
+        let url = serve(|mut stream, _| {
+            let mut head = [0; 1024];
+            loop {
+                let read = stream.read(&mut head)?;
+                let answer = if head.starts_with(b"GET /missing") { MISSING } else { OK };
+                if read == 0 {
+                    return Ok(());
+                }
+                stream.write_all(answer)?;
+            }
+        });
+        let plan = std::env::temp_dir().join(format!("manifold-kinds-{}.toml", std::process::id()));
+        let text = format!("[[request]]\nurl = '{url}'\nweight = 3\n[[request]]\nurl = '{url}missing'\n");
+        std::fs::write(&plan, text).unwrap();
+        let args = format!("-k -c 4 -n 2000 --plan {} --poller {}", plan.display(), POLLER.get());
+        let Ok(Command::Run(options)) = parse(args.split_whitespace().map(OsString::from)) else { panic!("{args}") };
+        let report = run(&options).unwrap();
+        std::fs::remove_file(&plan).unwrap();
+        let [found, missing] = report.kinds.as_slice() else { panic!("{:?}", report.kinds) };
+        assert_eq!((found.completed + missing.completed, found.wrong_status), (2000, 0));
+        assert_eq!((missing.wrong_status, missing.completed_within), (missing.completed, missing.completed));
+        assert_eq!(report.statuses.get(&404), Some(&missing.completed));
+        assert!((1400..1600).contains(&found.completed), "{}", found.completed);
+        assert!(report.stages.is_empty());
+    });
+}
+
+/// Constant arrivals are as many as the area below the line, to the last one.
+#[test]
+fn each_stage_has_its_own_figures() {
+    on_both(|| {
+        let url = serve(|mut stream, _| always(&mut stream, OK));
+        let report = load(
+            &url,
+            "-k -c 20 --threads 2 --warmup 0.1 --stage 100:0.3 --stage 0..400:0.2 --stage 0:0.1 --stage 1000:5 -t 0.7",
+        );
+        let due: Vec<u64> =
+            report.stages.iter().map(|stage| stage.completed + stage.errors.total() + stage.unanswered).collect();
+        assert_eq!(due, [30, 40, 0, 100]);
+        // The run ends with its last answer, a millisecond before its time.
+        let seconds: Vec<f64> = report.stages.iter().map(|stage| (stage.seconds * 100.0).round() / 100.0).collect();
+        assert_eq!(seconds, [0.3, 0.2, 0.1, 0.1]);
+        assert!(report.kinds.is_empty());
     });
 }
 

@@ -122,6 +122,7 @@ fn reports_are_as_the_schema_says() {
         "-k -n 50 -c 2 --warmup 0.01 --threads 2 --think 1ms..2ms --expect-status 404 --expect-length 3",
         "-k -t 0.1 --rate 200 --arrivals poisson",
         "-k --stage 0..200:0.1 --stage 50:0.1 -m POST -d x",
+        &format!("-k -n 50 -c 2 {url}b"),
         &format!("-k --replay {}", log.display()),
         &format!("-k --replay {} --replay-speed max --expect-status 404", log.display()),
     ] {

@@ -79,6 +79,7 @@ fn tally(thread: &ThreadResult, began: SystemTime) -> Tally {
         used: *used,
         awake: Duration::from_nanos(health.awake),
         series: recorder.series.clone(),
+        parts: recorder.parts().cloned().unwrap_or_default(),
         interrupted: !matches!(outcome.ended, Ended::Requests | Ended::Duration),
         ..Tally::default()
     };

@@ -102,12 +102,13 @@ fn merge(reports: &[Named]) -> Result<Report, String> {
         if let Some(same) = reports[..index].iter().find(|other| other.report == *report) {
             return Err(format!("{name} is the same run as {}: it would count twice", same.name));
         }
-        sum.add(&Tally::of_report(report).map_err(|said| format!("{name}: {said}"))?);
         if index > 0 {
-            join(&mut config, &report.config).map_err(|what| {
-                format!("{name} and {} differ in {what}: they are no parts of one run", reports[0].name)
-            })?;
+            let first = &reports[0];
+            let joined = join(&mut config, &report.config).and_then(|()| same_parts(&first.report, report));
+            joined
+                .map_err(|what| format!("{name} and {} differ in {what}: they are no parts of one run", first.name))?;
         }
+        sum.add(&Tally::of_report(report).map_err(|said| format!("{name}: {said}"))?);
     }
     let machines: Vec<Machine> = reports.iter().flat_map(|named| named.report.machines.clone()).collect();
     let mut merged = sum.report(config, machines);
@@ -138,6 +139,12 @@ fn join(config: &mut Config, other: &Config) -> Result<(), &'static str> {
     config.timeout_s = config.timeout_s.max(other.timeout_s);
     config.pin.extend_from_slice(&other.pin);
     Ok(())
+}
+
+/// Whether figures were kept of the same kinds and stages, which earlier versions did not.
+fn same_parts(one: &Report, other: &Report) -> Result<(), &'static str> {
+    let lengths = |report: &Report| (report.kinds.len(), report.stages.len());
+    if lengths(one) == lengths(other) { Ok(()) } else { Err("the kinds and stages of which figures were kept") }
 }
 
 fn join_pace(pace: &mut PaceConfig, other: &PaceConfig) -> Result<(), &'static str> {

@@ -3,6 +3,7 @@
 pub mod args;
 pub(crate) mod assemble;
 mod comparing;
+mod counting;
 pub(crate) mod files;
 pub mod find_max;
 mod handover;
@@ -42,9 +43,10 @@ use crate::run::{Share, drive_share};
 use crate::verdict;
 use args::{Command, Options};
 use assemble::ThreadResult;
+use counting::Counting;
 use find_max::condition::Tally;
 use handover::Hand;
-use record::{ANY_STATUS, Expectation, Recorder, SUCCESS, ThreadUse};
+use record::{ANY_STATUS, Besides, Expectation, Recorder, SUCCESS, ThreadUse};
 use show::Output;
 use spec::RequestSpec;
 use watch::Watch;
@@ -230,7 +232,14 @@ impl Run<'_> {
         };
         let expectations = options.specs().iter().map(expectation).collect();
         let mut recorder = Recorder::new(expectations, plan.pace.is_open(), self.began);
-        (recorder.tally, recorder.hand) = (self.tally.cloned(), hand);
+        recorder.hand = hand;
+        let besides = match self.tally {
+            Some(tally) => Some(Besides::Search(tally.clone())),
+            // A log's requests are thousands.
+            None if options.log.is_some() => None,
+            None => Counting::of(options.requests.len(), &options.pace).map(Besides::Parts),
+        };
+        recorder.besides = besides.map(Box::new);
         let share = Share { thread: number, threads: options.threads, connections: connections as usize };
         let outcome: Outcome<Recorder> =
             drive_share(plan, self.tickets, share, self.clock, Some(self.signals.as_fd()), recorder);

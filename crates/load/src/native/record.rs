@@ -10,6 +10,7 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
 use super::args::ExpectLength;
+use super::counting::Counting;
 use super::find_max::condition::{Seen, Tally};
 use super::handover::{Account, Hand};
 use crate::connection::Exchange;
@@ -17,6 +18,7 @@ use crate::grid::{Grid, INTERVAL, INTERVALS_MAX, Interval};
 use crate::handshakes::Handshakes;
 use crate::latencies::Latencies;
 use crate::outcome::{Failure, Observer, Verdict, Vitals, nanoseconds};
+use crate::parts::Parts;
 use crate::report::{Bytes, Errors, NO_DESCRIPTOR, NO_LOCAL_PORT};
 use crate::tls::{Fault, Secured};
 
@@ -74,6 +76,33 @@ impl ThreadUse {
     }
 }
 
+/// What is counted for some runs only.
+#[derive(Debug)]
+pub enum Besides {
+    /// The conditions of a search.
+    Search(Tally),
+    /// Kinds of requests and stages.
+    Parts(Counting),
+}
+
+impl Besides {
+    /// An answer is complete. Apart from the path of all other runs, so that it costs them one look.
+    #[inline(never)]
+    fn answered(&mut self, exchange: &Exchange, latency: u64, right_status: bool, right_length: bool) {
+        match self {
+            Besides::Search(tally) => {
+                let success = (SUCCESS.0..=SUCCESS.1).contains(&exchange.status);
+                let right_content = !exchange.wrong_content;
+                tally
+                    .answered(exchange.intended, &Seen { latency, success, right_status, right_length, right_content });
+            }
+            Besides::Parts(counting) => {
+                counting.answered(exchange, latency, [!right_status, !right_length, exchange.wrong_content]);
+            }
+        }
+    }
+}
+
 /// One thread's figures of the measured window.
 #[derive(Debug)]
 pub struct Recorder {
@@ -113,8 +142,8 @@ pub struct Recorder {
     pub window_end: Option<u64>,
     /// CPU figures when it opened.
     pub used_before: ThreadUse,
-    /// What a search counts besides.
-    pub tally: Option<Tally>,
+    /// What is counted besides, if anything.
+    pub besides: Option<Box<Besides>>,
     /// Where each second goes, if somebody keeps them.
     pub hand: Option<Hand>,
     /// The time of the run's clock 0, nanoseconds since 1970-01-01 UTC.
@@ -150,10 +179,24 @@ impl Recorder {
             window_start: 0,
             window_end: None,
             used_before: ThreadUse::now(),
-            tally: None,
+            besides: None,
             expectations,
             open_loop,
         }
+    }
+
+    /// What a search counts, if this is one.
+    pub fn tally(&mut self) -> Option<&mut Tally> {
+        if let Some(Besides::Search(tally)) = self.besides.as_deref_mut() { Some(tally) } else { None }
+    }
+
+    /// What was counted of kinds and stages, if there are several.
+    pub fn parts(&self) -> Option<&Parts> {
+        if let Some(Besides::Parts(counting)) = self.besides.as_deref() { Some(&counting.parts) } else { None }
+    }
+
+    fn counting(&mut self) -> Option<&mut Counting> {
+        if let Some(Besides::Parts(counting)) = self.besides.as_deref_mut() { Some(counting) } else { None }
     }
 
     fn is_of_warm_up(&self, exchange: &Exchange) -> bool {
@@ -181,12 +224,8 @@ impl Recorder {
         };
         self.wrong_length += u64::from(!right_length);
         self.wrong_content += u64::from(exchange.wrong_content);
-        if let Some(tally) = &mut self.tally {
-            let success = (SUCCESS.0..=SUCCESS.1).contains(&exchange.status);
-            tally.answered(
-                exchange.intended,
-                &Seen { latency, success, right_status, right_length, right_content: !exchange.wrong_content },
-            );
+        if let Some(besides) = &mut self.besides {
+            besides.answered(exchange, latency, right_status, right_length);
         }
     }
 }
@@ -210,14 +249,19 @@ impl Observer for Recorder {
         if let Some(hand) = &mut self.hand {
             hand.window_opens(self.epoch + now);
         }
-        if let Some(tally) = &mut self.tally {
-            tally.open(now);
+        match self.besides.as_deref_mut() {
+            None => {}
+            Some(Besides::Search(tally)) => tally.open(now),
+            Some(Besides::Parts(counting)) => counting.open(now),
         }
         self.used_before = ThreadUse::now();
     }
 
     fn window_closes(&mut self, now: u64) {
         self.window_end = Some(now);
+        if let Some(counting) = self.counting() {
+            counting.close(now);
+        }
     }
 
     fn opened(&mut self, nanoseconds: u64) {
@@ -272,8 +316,10 @@ impl Observer for Recorder {
             return Verdict::Count;
         }
         self.count_bytes(exchange);
-        if let Some(tally) = &mut self.tally {
-            tally.unanswered(exchange.intended);
+        match self.besides.as_deref_mut() {
+            None => {}
+            Some(Besides::Search(tally)) => tally.unanswered(exchange.intended),
+            Some(Besides::Parts(counting)) => counting.failed(exchange, |errors| class(errors, failure)),
         }
         self.series.at(self.epoch + exchange.finished).failed += 1;
         if let Some(hand) = &mut self.hand {
@@ -282,6 +328,20 @@ impl Observer for Recorder {
         *class(&mut self.errors, failure) += 1;
         *self.failures.entry(name(failure)).or_default() += 1;
         Verdict::Count
+    }
+
+    fn unfinished(&mut self, exchange: &Exchange) {
+        if !self.is_of_warm_up(exchange)
+            && let Some(counting) = self.counting()
+        {
+            counting.unfinished(exchange);
+        }
+    }
+
+    fn unsent(&mut self, due: u64) {
+        if let Some(counting) = self.counting() {
+            counting.unsent(due);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::replay::skipped;
-use crate::report::{Errors, Kept, Machine, PaceConfig, Replayed, Report, StageConfig, Summary, Tls};
+use crate::report::{Errors, Kept, Machine, PaceConfig, Part, Replayed, Report, StageConfig, Summary, Tls};
 
 /// The whole text, line ends included.
 pub fn render(report: &Report) -> String {
@@ -50,6 +50,7 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(tls) = &report.tls {
         write_tls(out, tls)?;
     }
+    write_parts(out, report)?;
     if let Some(replay) = &report.replay {
         write_replay(out, replay, &report.statuses)?;
     }
@@ -70,6 +71,43 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "WARNING: {}", flag.meaning())?;
     }
     Ok(())
+}
+
+/// The figures of each kind of request and of each stage, where there are several.
+fn write_parts(out: &mut String, report: &Report) -> std::fmt::Result {
+    let sent = &report.config.requests_sent;
+    for part in &report.kinds {
+        let what = match sent.get(part.first as usize) {
+            Some(kind) if part.first == part.last => format!("{} {}", kind.method, kind.url),
+            _ => format!("requests {} to {} of the plan", part.first + 1, part.last + 1),
+        };
+        write_part(out, "Request", part, &what)?;
+    }
+    let asked: &[StageConfig] = if let PaceConfig::Open { stages, .. } = &report.config.pace { stages } else { &[] };
+    for part in &report.stages {
+        let what = match asked.get(part.first as usize) {
+            Some(asked) if part.first == part.last => stage(asked),
+            _ => format!("stages {} to {} of the plan", part.first + 1, part.last + 1),
+        };
+        write_part(out, "Stage", part, &what)?;
+    }
+    Ok(())
+}
+
+fn write_part(out: &mut String, name: &str, part: &Part, what: &str) -> std::fmt::Result {
+    write!(out, "{name:<11} {:>12.1} /s   ", part.requests_per_second)?;
+    if let Some(Summary { p50, p90, p99, p99_9, max, .. }) = part.latency_us {
+        write!(out, "p50 {p50:.0}, p90 {p90:.0}, p99 {p99:.0}, p99.9 {p99_9:.0}, max {max:.0} us, ")?;
+    }
+    write!(out, "{} completed", part.completed)?;
+    if part.unanswered > 0 {
+        write!(out, ", {} unanswered", part.unanswered)?;
+    }
+    let trouble = trouble(&part.errors, [part.wrong_status, part.wrong_length, part.wrong_content]);
+    if !trouble.is_empty() {
+        write!(out, ", {trouble}")?;
+    }
+    writeln!(out, ": {what}")
 }
 
 /// What each machine of a merged report did, and what is wrong with its part.

@@ -298,10 +298,13 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         }
         self.turn_until_end(now);
         let ended_at = self.clock.now();
-        let waiting = |slot: &&Slot| slot.phase.is_under_way();
-        let age = |slot: &Slot| ended_at.saturating_sub(slot.connection.exchange.intended);
+        let mut unfinished = Vec::new();
+        for slot in self.slots.iter().filter(|slot| slot.phase.is_under_way()) {
+            self.observer.unfinished(&slot.connection.exchange);
+            unfinished.push(ended_at.saturating_sub(slot.connection.exchange.intended));
+        }
         Outcome {
-            unfinished: self.slots.iter().filter(waiting).map(age).collect(),
+            unfinished,
             unserved: self.slots.iter().filter(|slot| !slot.served).count() as u64,
             unsent: self.unsent(ended_at),
             ended: self.ended.unwrap_or(Ended::Requests),
@@ -494,6 +497,7 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         {
             unsent.count += 1;
             unsent.oldest = unsent.oldest.max(ended_at - due);
+            self.observer.unsent(due);
             self.next_arrival();
         }
         unsent

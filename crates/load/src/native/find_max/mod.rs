@@ -147,7 +147,7 @@ fn one_step(
     let tally = Tally::new(conditions, length);
     let (began, mut threads) = drive(&options, plan, signals, Some(&tally), Vec::new(), &mut || {})?;
     threads.iter_mut().for_each(count_unanswered);
-    let batches = merge(threads.iter().filter_map(|thread| thread.outcome.observer.tally.as_ref()));
+    let batches = merge(threads.iter_mut().filter_map(|thread| thread.outcome.observer.tally().map(|tally| &*tally)));
     let report = assemble(&options, plan, began, &threads, slices::none());
     let allowed: Vec<f64> = conditions.iter().map(|condition| condition.allowed).collect();
     let mut verdict = Verdict::from(decide(&allowed, &batches, Level::Usual));
@@ -163,7 +163,7 @@ fn one_step(
 /// Requests without an answer at the step's end are bad ones, and so are those that were never begun.
 fn count_unanswered(thread: &mut ThreadResult) {
     let outcome = &mut thread.outcome;
-    let Some(tally) = &mut outcome.observer.tally else { return };
+    let Some(tally) = outcome.observer.tally() else { return };
     if matches!(outcome.ended, Ended::Interrupted) {
         return;
     }

@@ -11,8 +11,12 @@ use super::*;
 use crate::grid::{Grid, INTERVAL, INTERVALS_MAX};
 use crate::native::record::ThreadUse;
 use crate::outcome::Unsent;
+use crate::parts::Parts;
 use crate::report::{Bytes, Errors};
 use crate::tls::Secured;
+
+/// Kinds of requests.
+const KINDS: usize = 3;
 
 /// One thread's share of a run with everything in it that can be, by chance.
 fn thread(rng: &mut Rng) -> Tally {
@@ -65,8 +69,23 @@ fn thread(rng: &mut Rng) -> Tally {
     tally.used = ThreadUse { user: time(some()), system: time(some()), waited: time(some()) };
     tally.awake = time(some());
     (tally.cpu_share_max, tally.busy_share_max) = (rng.unit(), rng.unit());
+    tally.parts = parts(rng);
     tally.interrupted = rng.below(5) == 0;
     tally
+}
+
+/// Figures of all kinds and of two stages.
+fn parts(rng: &mut Rng) -> Parts {
+    let mut parts = Parts::new(KINDS, 2);
+    for part in parts.kinds.iter_mut().chain(&mut parts.stages) {
+        (0..rng.below(50)).for_each(|_| part.latencies.record((rng.unit() * 25.0).exp() as u64));
+        let mut some = || rng.below(4) as u64;
+        part.within = some();
+        part.unanswered = some();
+        part.errors = Errors { connect: some(), timeout: some(), ..Errors::default() };
+        part.wrong = [some(), some(), some()];
+    }
+    parts
 }
 
 /// What was asked of so many threads, of the same run.
@@ -76,6 +95,7 @@ fn config(threads: u32) -> Config {
     config.connections = threads * 10;
     config.requests = Some(u64::from(threads) * 1000);
     config.pin = Vec::new();
+    config.requests_sent = vec![config.requests_sent[0].clone(); KINDS];
     let stage = |rate: u32| StageConfig { from: 0.0, to: f64::from(rate * threads), seconds: Some(2.5) };
     config.pace = PaceConfig::Open { arrivals: "constant".to_owned(), stages: vec![stage(100), stage(250)] };
     config
@@ -206,6 +226,9 @@ fn runs_that_were_no_one_run_are_flagged_or_refused() {
         |report| report.config.pace = PaceConfig::Open { arrivals: "poisson".to_owned(), stages: Vec::new() },
         "differ in the stages",
     );
+    refused(|report| report.kinds.clear(), "differ in the kinds and stages of which figures were kept");
+    refused(|report| report.stages[1].last = 2, "contradict each other: the parts");
+    refused(|report| report.kinds[1].completed += 1, "contradict each other: the completed of a part");
     refused(|report| report.completed += 1, "1.json: its figures contradict each other");
     refused(|report| report.series.interval_ms = 0, "1.json: its figures contradict each other: series");
     refused(|report| report.series.begins_unix_ms = u64::MAX, "contradict each other: series");
