@@ -5,6 +5,7 @@
 
 pub mod binary;
 pub mod client;
+pub mod pair;
 pub mod peer;
 pub mod process;
 pub mod server;

@@ -6,7 +6,6 @@
 mod beyond;
 mod differences;
 mod matrix;
-mod pair;
 mod program;
 mod target;
 
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use differences::{DIFFERENCES, HANGS};
 use e2e::server::free_port;
-use e2e::{PATIENCE, Scratch, peer};
+use e2e::{PATIENCE, Scratch, pair, peer};
 use program::{BOTH, Deed, ORIGINAL, Which, command};
 use target::{Target, read_request};
 

@@ -3,11 +3,16 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
-use e2e::Scratch;
 
+use crate::Scratch;
+
+/// The program that makes them.
 pub const OPENSSL: &str = "/usr/bin/openssl";
 
-/// Files for `localhost`, good for some days.
+/// Files of a certificate for `localhost`, good for some days, and of its key.
+///
+/// # Errors
+/// When OpenSSL is missing or fails.
 pub fn make(folder: &Scratch) -> Result<(String, String)> {
     let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| folder.path(name).display().to_string());
     let mut openssl = Command::new(OPENSSL);
