@@ -11,6 +11,7 @@ use super::beyond::Beyond;
 use super::request::{self, Credentials, Method};
 use super::security::Given;
 use crate::leading::leading_number;
+use crate::system_error::plain;
 use crate::tls::Client;
 
 /// Most connections ab takes.
@@ -369,8 +370,7 @@ fn check_certificate(name: &str, read: ReadFile<'_>) -> Result<(), Exit> {
 
 fn body(name: &str, read: ReadFile<'_>) -> Result<Vec<u8>, Exit> {
     read(std::path::Path::new(name)).map_err(|error| {
-        let text = error.to_string();
-        let reason = text.split(" (os error").next().unwrap_or(&text);
+        let reason = plain(&error);
         // A folder can be opened, but not read.
         Exit::Error(if error.kind() == std::io::ErrorKind::IsADirectory {
             format!("{PROGRAM}: Could not read POST data file: {reason}")

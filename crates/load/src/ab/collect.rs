@@ -14,6 +14,7 @@ use crate::connection::Exchange;
 use crate::native::args::ExpectLength;
 use crate::native::record::{Expectation, Recorder, SUCCESS, ThreadUse};
 use crate::outcome::{Failure, Observer, Verdict};
+use crate::system_error::plain;
 use crate::tls::{Fault, Secured};
 
 /// Bytes of an answer shown with `-v 2`.
@@ -241,7 +242,7 @@ impl<'c> Collector<'c> {
             return self.end("apr_socket_recv", error, false);
         }
         if self.rules.verbosity >= 1 {
-            super::tell(&format!("apr_socket_recv: {} ({})\n", super::plain(&error.into()), error as i32));
+            super::tell(&format!("apr_socket_recv: {} ({})\n", plain(&error.into()), error as i32));
         }
         self.failed_once(exchange, |counts| &mut counts.receive)
     }

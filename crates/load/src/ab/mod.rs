@@ -31,6 +31,7 @@ use nix::errno::Errno;
 
 use crate::native;
 use crate::report::Report;
+use crate::system_error::plain;
 use crate::verdict;
 use address::Unreachable;
 use args::{Exit, Options};
@@ -316,12 +317,6 @@ fn html_attributes(given: &[String; 3]) -> [String; 3] {
         attributes[2] = "bgcolor=white".to_owned();
     }
     attributes
-}
-
-/// An error's text without its number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// Writes to standard output.

@@ -35,6 +35,7 @@ use crate::ab::called_by;
 use crate::latencies::Latencies;
 use crate::outcome::Clock;
 use crate::plan::raise_descriptor_limit;
+use crate::system_error::plain;
 use crate::verdict::Breach;
 use args::Instead;
 use cookies::Jar;
@@ -147,9 +148,8 @@ fn read_urls(settings: &Settings) -> Result<Vec<Url>, Stop> {
         None => match std::fs::read(&settings.file) {
             Ok(bytes) => urls::lines_of(&String::from_utf8_lossy(&bytes), &|name| std::env::var(name).ok()),
             Err(error) => {
-                let reason = error.to_string();
-                let reason = reason.split(" (os error").next().unwrap_or_default();
-                tell(&notice(Kind::Alert, &format!("unable to open file: {}: {reason}", settings.file)));
+                let sentence = format!("unable to open file: {}: {}", settings.file, plain(&error));
+                tell(&notice(Kind::Alert, &sentence));
                 return Err(usage());
             }
         },
@@ -282,9 +282,8 @@ fn report(campaign: &Campaign, figures: &Figures) -> io::Result<()> {
             ));
         }
         if let Err(error) = write_log(Path::new(&settings.log_file), figures, settings, aborted) {
-            let reason = error.to_string();
-            let reason = reason.split(" (os error").next().unwrap_or_default();
-            tell(&notice(Kind::Error, &format!("unable to create log file: {}: {reason}", settings.log_file)));
+            let sentence = format!("unable to create log file: {}: {}", settings.log_file, plain(&error));
+            tell(&notice(Kind::Error, &sentence));
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::auth::Credentials;
 use super::variables::{Variables, expand};
+use crate::system_error::plain;
 
 /// Methods that come with a body, in the order in which they are looked for.
 const WITH_BODY: [&str; 5] = ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
@@ -142,9 +143,7 @@ fn body_of_file(path: &Path, read: ReadFile<'_>, complain: &mut dyn FnMut(String
     let mut body = match read(path) {
         Ok(body) => body,
         Err(error) => {
-            let error = error.to_string();
-            let reason = error.split(" (os error").next().unwrap_or_default();
-            complain(format!("unable to open file: {}: {reason}", path.display()));
+            complain(format!("unable to open file: {}: {}", path.display(), plain(&error)));
             return Vec::new();
         }
     };
