@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
+mod channel;
 mod differences;
 mod matrix;
 mod program;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use differences::DIFFERENCES;
 use e2e::server::free_port;
-use e2e::{PATIENCE, Scratch, binary, peer};
+use e2e::{PATIENCE, Scratch, binary, pair, peer};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use program::{BOTH, Case, Deed, HANGS, ORIGINAL, Which, run};
@@ -30,17 +31,20 @@ fn comparable() -> bool {
     peer::are_installed(&[ORIGINAL])
 }
 
-/// Each case does the same with both; all that do not are told at once.
+/// Each case does the same with both.
 fn check(cases: &[Case]) {
-    if !comparable() {
-        return;
+    if comparable() {
+        check_at(cases, &Target::start("127.0.0.1").unwrap());
     }
-    let target = Target::start().unwrap();
+}
+
+/// The same at a target; all that do not are told at once.
+fn check_at(cases: &[Case], target: &Target) {
     let nobody = free_port().unwrap();
     let mut wrong = Vec::new();
     for case in cases {
-        let ours = run(Which::Ours, *case, &target, PATIENCE, nobody);
-        let theirs = steady(*case, &target, nobody);
+        let ours = run(Which::Ours, *case, target, PATIENCE, nobody);
+        let theirs = steady(*case, target, nobody);
         let differences = differences_of(&theirs, &ours);
         if !differences.is_empty() {
             wrong.push(format!("siege {} with {:?}\n    {}", case.line, case.resource, differences.join("\n    ")));
@@ -95,6 +99,37 @@ fn what_is_shown() {
 }
 
 #[test]
+fn what_is_secured() {
+    check(matrix::SECURED);
+}
+
+/// nginx shows which name, suite and certificate it got.
+#[test]
+fn what_is_secured_by_nginx() {
+    if !comparable() || !peer::servers_are_installed() || !peer::are_installed(&[pair::OPENSSL]) {
+        return;
+    }
+    let folder = Scratch::new().unwrap();
+    let (certificate, key) = pair::make(&folder).unwrap();
+    let port = free_port().unwrap();
+    let shows = "\"$ssl_protocol $ssl_cipher $ssl_server_name [$ssl_client_s_dn] $scheme $ssl_session_reused\\n\"";
+    let server = peer::nginx(&format!(
+        "listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};\n\
+         ssl_protocols TLSv1.2 TLSv1.3; ssl_verify_client optional_no_ca;\n\
+         location /who {{ return 200 {shows}; }} location /away {{ return 302 https://localhost:{port}/who; }}"
+    ));
+    let _running = server.unwrap();
+    check_at(matrix::SECURED_REAL, &Target::of_others(([127, 0, 0, 1], port).into()));
+}
+
+#[test]
+fn over_ipv6() {
+    if comparable() {
+        check_at(matrix::IPV6, &Target::start("::1").unwrap());
+    }
+}
+
+#[test]
 fn what_starts_no_run() {
     check(matrix::REFUSED);
 }
@@ -106,7 +141,7 @@ fn differences_on_purpose() {
         return;
     }
     let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/from-siege.md")).unwrap();
-    let target = Target::start().unwrap();
+    let target = Target::start("127.0.0.1").unwrap();
     for row in DIFFERENCES {
         let [theirs, ours] = BOTH.map(|which| {
             let longest = if which == Which::Original { HANGING } else { PATIENCE };
@@ -123,7 +158,7 @@ fn differences_on_purpose() {
 /// Exit status 0 after any run, as from the original, unless a condition says otherwise.
 #[test]
 fn conditions_decide_the_exit_status() {
-    let target = Target::start().unwrap();
+    let target = Target::start("127.0.0.1").unwrap();
     let nobody = free_port().unwrap();
     for (line, end, words) in [
         ("-c1 -r2 http://127.0.0.1:NOBODY/", "exit status: 0", ""),
@@ -147,7 +182,7 @@ fn an_interrupted_run_reports() {
     if !comparable() {
         return;
     }
-    let target = Target::start().unwrap();
+    let target = Target::start("127.0.0.1").unwrap();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let folder = Scratch::new().unwrap();
         fs::write(folder.path("rc"), "verbose = true\n").unwrap();

@@ -193,8 +193,9 @@ pub const SHOWN: &[Case] = &[
     case("show-logfile = true;logfile = DIR/siege.log", "-c1 -r1 -l URL/x"),
     case("failures = 2;logfile = DIR/siege.log", "-c1 -r9 -l http://127.0.0.1:NOBODY/"),
     case("", "-c1 -r1 -lDIR/no/such.log URL/x"),
-    case("", "-t1S -d9 -c1 URL/x"),
-    case("", "-t1S -c2 -d9 -r5 URL/x"),
+    // Whoever rests for up to a day does not rest for less than a second.
+    case("", "-t1S -d86400 -c1 URL/x"),
+    case("", "-t1S -c2 -d86400 -r5 URL/x"),
     case("", "-c1 -r2 -b URL/x"),
     case("", "-c1 -r2 -d0.01 URL/x"),
     case("", "-c1 -r2 -i URL/x"),
@@ -203,6 +204,77 @@ pub const SHOWN: &[Case] = &[
     case("", "-c1 -r1 URL/first URL/second"),
     case("", "URL/first -c1 -r1"),
     case("", "--conc=1 --re=1 --bench URL/x"),
+];
+
+/// Over TLS.
+pub const SECURED: &[Case] = &[
+    case("", "-c1 -r2 SURL/x"),
+    case("", "-c1 -r1 SURL"),
+    case("", "-c1 -r1 HTTPS://HOSTPORT/x"),
+    case("", "-c1 -r2 https://localhost:PORT/x"),
+    case("", "-c1 -r1 SURL/x·POST·a=b"),
+    case("", "-c3 -r2 SURL/x"),
+    case("", "-c1 -r3 -f mixed"),
+    case("connection = keep-alive", "-c1 -r3 SURL/x"),
+    case("connection = keep-alive", "-c2 -r3 SURL/chunked"),
+    case("", "-c1 -r1 SURL/chunked"),
+    case("", "-c1 -r1 SURL/empty"),
+    case("", "-c1 -r1 SURL/404"),
+    case("", "-c1 -r1 SURL/500"),
+    case("fullurl = true;csv = true", "-c1 -r1 SURL/x"),
+    case("nofollow = ad.example.net", "-c1 -r1 SURL/html"),
+    case("", "-c1 -r1 SURL/html-mixed"),
+    case("", "-c1 -r1 URL/html-mixed"),
+    case("", "-c1 -r1 SURL/redirect"),
+    case("connection = keep-alive", "-c1 -r2 SURL/redirect"),
+    case("", "-c1 -r2 URL/to-https"),
+    case("", "-c1 -r2 SURL/to-http"),
+    case("", "-c1 -r2 SURL/to-https"),
+    case("connection = keep-alive", "-c1 -r2 SURL/to-https"),
+    case("", "-c1 -r3 SURL/cookie"),
+    case("login = jeff:secret", "-c1 -r2 SURL/basic"),
+    case("login = jeff:secret", "-c1 -r2 SURL/digest"),
+    case("login-url = SURL/login POST a=b", "-c1 -r1 URL/x"),
+    case("", "-g SURL/x"),
+    case("", "-p SURL/x"),
+    case("proxy-host = 127.0.0.1;proxy-port = PORT", "-c1 -r2 https://example.org/x"),
+    case("proxy-host = 127.0.0.1;proxy-port = PORT", "-c1 -r1 https://example.org:444/x·POST·a=b"),
+    case("proxy-host = 127.0.0.1;proxy-port = PORT", "-g https://example.org/x"),
+    case("proxy-host = 127.0.0.1;proxy-port = NOBODY", "-c1 -r1 https://example.org/x"),
+    case("", "-c1 -r2 https://127.0.0.1:NOBODY/x"),
+    case("", "-g https://127.0.0.1:NOBODY/x"),
+    case("", "-c1 -r1 https://nohost.invalid/"),
+    case("failures = 3", "-c1 -r10 https://127.0.0.1:NOBODY/"),
+    case("ssl-timeout = 1", "-c1 -r2 SURL/x"),
+    case("ssl-ciphers = ECDHE-RSA-AES128-GCM-SHA256", "-c1 -r1 SURL/x"),
+    case("ssl-cert = certificate.pem;ssl-key = key.pem", "-c1 -r2 SURL/x"),
+    case("ssl-cert = missing.pem", "-c1 -r2 SURL/x"),
+    case("ssl-cert = missing.pem", "-c1 -r2 URL/x"),
+    case("ssl-cert = certificate.pem;ssl-key = missing.pem", "-c1 -r2 SURL/x"),
+    case("ssl-key = missing.pem", "-c1 -r1 SURL/x"),
+];
+
+/// Against nginx, which shows what was negotiated.
+pub const SECURED_REAL: &[Case] = &[
+    case("", "-c2 -r3 SURL/page.html"),
+    case("connection = keep-alive", "-c2 -r3 SURL/page.html"),
+    case("", "-c1 -r1 SURL/64k.bin"),
+    case("", "-p https://localhost:PORT/who"),
+    case("ssl-ciphers = ECDHE-RSA-AES128-GCM-SHA256", "-p https://localhost:PORT/who"),
+    case("ssl-cert = certificate.pem;ssl-key = key.pem", "-p https://localhost:PORT/who"),
+    case("", "-c1 -r2 SURL/away"),
+    case("", "-c1 -r1 SURL/no/such/page"),
+    case("", "-g SURL/page.html"),
+];
+
+/// At `[::1]`.
+pub const IPV6: &[Case] = &[
+    case("", "-c1 -r2 URL/x"),
+    case("", "-c1 -r1 URL"),
+    case("connection = keep-alive", "-c1 -r3 URL/x"),
+    case("", "-c1 -r1 URL/redirect"),
+    case("", "-c1 -r2 URL/cookie"),
+    case("", "-g URL/x"),
 ];
 
 /// What starts no run.

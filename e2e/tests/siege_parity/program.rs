@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Scratch, binary};
+use e2e::{Scratch, binary, pair};
 
 use super::target::Target;
 
@@ -28,7 +28,9 @@ const USUAL: &str = "verbose = true\ncolor = off\nparser = true\nprotocol = HTTP
 pub struct Case {
     /// Lines of the resource file, apart by `;`; `!` in front: without the usual ones.
     pub resource: &'static str,
-    /// The command line; a middle dot stands for a blank within a word.
+    /// The command line; a middle dot stands for a blank within a word, `URL` for the target, `SURL` for it over TLS, `DIR` for a folder of
+    /// the run's own, `NOBODY` for a port where nobody listens, and `MUTE` and
+    /// others for servers with which no handshake succeeds.
     pub line: &'static str,
 }
 
@@ -52,15 +54,20 @@ pub fn run(which: Which, case: Case, target: &Target, longest: Duration, nobody:
     let dir = dir.trim_end_matches('/');
     let meant = |text: &str| {
         let text = text.replace("HOSTPORT", &target.address.to_string()).replace("NOBODY", &nobody.to_string());
+        let named = |text: String, (name, port): &(&str, u16)| text.replace(name, &port.to_string());
+        let text = target.misfits.iter().fold(text, named);
         text.replace("PORT", &target.address.port().to_string()).replace("DIR", dir).replace('·', " ")
     };
-    let url = |text: &str| meant(&text.replace("URL", "http://HOSTPORT"));
+    let url = |text: &str| meant(&text.replace("SURL", "https://HOSTPORT").replace("URL", "http://HOSTPORT"));
     let (usual, lines) = case.resource.strip_prefix('!').map_or((USUAL, case.resource), |lines| ("", lines));
     fs::create_dir(folder.path(".siege")).expect("a folder");
     fs::write(folder.path(".siege/siege.conf"), "").expect("a file");
     fs::write(folder.path("rc"), format!("{usual}{}\n", url(&lines.replace(';', "\n")))).expect("a file");
     for (name, text) in FILES {
         fs::write(folder.path(name), url(text)).expect("a file");
+    }
+    if case.resource.contains("certificate.pem") {
+        pair::make(&folder).expect("a certificate");
     }
     target.take();
     let mut command = match which {
@@ -107,7 +114,7 @@ pub fn run(which: Which, case: Case, target: &Target, longest: Duration, nobody:
 pub const HANGS: &str = "it hangs";
 
 /// Files that command lines name.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("five", "URL/1\nURL/2\nURL/3\nURL/4\nURL/5\n"),
     (
         "variables",
@@ -118,6 +125,7 @@ const FILES: [(&str, &str); 8] = [
     ("body.json", "{\"a\": 1}\n\n"),
     ("body.txt", "a=b\n"),
     ("nothing", "# only comments\n\n"),
+    ("mixed", "SURL/1\nURL/2\nSURL/3 POST a=b\n"),
     ("other-rc", "verbose = true\ncolor = off\nuser-agent = other\n"),
 ];
 
@@ -156,7 +164,9 @@ const TIMED: [&str; 12] = [
 ];
 
 fn masked(text: &str) -> String {
-    text.split('\n').map(masked_line).collect::<Vec<_>>().join("\n")
+    // What OpenSSL says besides.
+    let lines = text.split('\n').filter(|line| !line.contains("] stack: "));
+    lines.map(masked_line).collect::<Vec<_>>().join("\n")
 }
 
 fn masked_line(line: &str) -> String {

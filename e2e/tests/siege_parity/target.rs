@@ -1,4 +1,5 @@
-//! A target whose path says how it answers, and which notes to the byte what it was asked.
+//! A target whose path says how it answers, and which notes to the byte what it was asked. It takes requests as they are and encrypted, at
+//! one port; and it makes tunnels to itself, as a proxy.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
+use rustls::ServerConfig;
+
+use super::channel::{Channel, secured_server};
 
 /// No client of a test waits longer than this for the target.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,27 +26,44 @@ pub const PAGE: &str = r#"<html><head><title>x</title>
 <img src="http://ad.example.net/no.png"></body></html>
 "#;
 
+/// Servers with which no handshake succeeds: what they are called in command lines, and what they answer a hello with. `None`: nothing,
+/// and they keep the connection open.
+const MISFITS: [(&str, Option<&[u8]>); 4] = [
+    ("MUTE", None),
+    ("HANGUP", Some(b"")),
+    ("ALERT", Some(b"\x15\x03\x03\x00\x02\x02\x28")),
+    ("GARBLE", Some(b"HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n")),
+];
+
 /// The target; it listens until the test program ends.
 pub struct Target {
     pub address: SocketAddr,
+    /// Ports of the misfits by their names.
+    pub misfits: Vec<(&'static str, u16)>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Target {
-    /// One that listens on a free port.
-    pub fn start() -> Result<Target> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// One that listens on a free port of this address.
+    pub fn start(ip: &str) -> Result<Target> {
+        let listener = TcpListener::bind((ip, 0))?;
         let address = listener.local_addr()?;
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let notes = Arc::clone(&asked);
+        let (notes, secured) = (Arc::clone(&asked), secured_server()?);
         std::thread::Builder::new().spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let notes = Arc::clone(&notes);
+                let (notes, secured) = (Arc::clone(&notes), Arc::clone(&secured));
                 // A client that is not served shows as a difference.
-                let _shows = std::thread::Builder::new().spawn(move || converse(stream, &notes));
+                let _shows = std::thread::Builder::new().spawn(move || receive(stream, &secured, &notes));
             }
         })?;
-        Ok(Target { address, asked })
+        let misfits = MISFITS.iter().map(|(name, answer)| Ok((*name, misfit(*answer)?))).collect::<Result<_>>()?;
+        Ok(Target { address, misfits, asked })
+    }
+
+    /// A server of others, of which it is not known what it was asked.
+    pub fn of_others(address: SocketAddr) -> Target {
+        Target { address, misfits: Vec::new(), asked: Arc::default() }
     }
 
     /// How many requests came since they were last taken.
@@ -56,34 +77,79 @@ impl Target {
     }
 }
 
-fn converse(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
+fn receive(stream: TcpStream, secured: &Arc<ServerConfig>, asked: &Mutex<Vec<String>>) {
     let _without = stream.set_read_timeout(Some(PATIENCE));
     let _without = stream.set_nodelay(true);
+    if let Ok(channel) = Channel::accept(stream, secured) {
+        converse(channel, secured, asked);
+    }
+}
+
+fn converse(mut stream: Channel, secured: &Arc<ServerConfig>, asked: &Mutex<Vec<String>>) {
     while let Some(request) = read_request(&mut stream) {
         let target = request.split(' ').nth(1).unwrap_or_default();
-        let path = target.strip_prefix("http://").map_or(target, |rest| rest.find('/').map_or("/", |at| &rest[at..]));
+        let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+        let path = absolute.map_or(target, |rest| rest.find('/').map_or("/", |at| &rest[at..]));
+        if request.starts_with("CONNECT ") {
+            return tunnel(stream, request, secured, asked);
+        }
         let answer = answer(path.split('?').next().unwrap_or_default(), &request);
-        asked.lock().expect("no thread panics with it").push(request.clone());
+        asked.lock().expect("no thread panics with it").push(format!("{}{request}", stream.negotiated()));
         let silent = path == "/hold";
         let head = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
         let shown = if request.starts_with("HEAD") { &answer[..head] } else { &answer };
         let broken = matches!(path, "/none" | "/garbage" | "/short" | "/until-close");
         let last = request.contains("Connection: close") || request.contains(" HTTP/1.0\r\n") || broken;
         if path == "/reset" {
-            return reset(&stream);
+            return reset(stream.socket());
         }
         if !silent && stream.write_all(shown).is_err() {
             return;
         }
         if last || silent {
             if !silent {
-                let _gone = stream.shutdown(Shutdown::Write);
+                stream.end();
             }
             // Until the client has closed, so that no answer is lost to a reset.
             let mut buffer = [0; 4096];
             while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
             return;
         }
+    }
+}
+
+/// The port of a server that answers whatever it is told with this.
+fn misfit(answer: Option<&'static [u8]>) -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::Builder::new().spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let meet = move || {
+                let _without = stream.set_read_timeout(Some(PATIENCE));
+                let mut buffer = [0; 4096];
+                let mut received = stream.read(&mut buffer);
+                if let Some(answer) = answer {
+                    let _gone = stream.write_all(answer).and_then(|()| stream.shutdown(Shutdown::Write));
+                }
+                while received.is_ok_and(|bytes| bytes > 0) {
+                    received = stream.read(&mut buffer);
+                }
+            };
+            // A client that is not served shows as a difference.
+            let _shows = std::thread::Builder::new().spawn(meet);
+        }
+    })?;
+    Ok(port)
+}
+
+/// Whatever server is asked for, it is this one.
+fn tunnel(mut stream: Channel, request: String, secured: &Arc<ServerConfig>, asked: &Mutex<Vec<String>>) {
+    let refused = request.contains("refused");
+    asked.lock().expect("no thread panics with it").push(request);
+    let answer = if refused { "403 Forbidden" } else { "200 Connection established" };
+    let said = stream.write_all(format!("HTTP/1.0 {answer}\r\nVia: test\r\n\r\n").as_bytes());
+    if let (Channel::Plain(stream), Ok(()), false) = (stream, said, refused) {
+        receive(stream, secured, asked);
     }
 }
 
@@ -95,7 +161,7 @@ fn reset(stream: &TcpStream) {
 }
 
 /// One request with the body that it states, `None` at the end of the stream.
-fn read_request(stream: &mut TcpStream) -> Option<String> {
+fn read_request(stream: &mut Channel) -> Option<String> {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -132,7 +198,20 @@ fn answer(path: &str, request: &str) -> Vec<u8> {
         let name = if scheme == "basic" { "Basic" } else { "Digest" };
         framed(&format!("{status} No"), &format!("{field}: {name} realm=\"Admin\"{more}\r\n"), "no")
     };
+    let host = request.lines().find_map(|line| line.strip_prefix("Host: ")).unwrap_or_default();
+    let to = |scheme: &str| {
+        framed("302 Found", &format!("Location: {scheme}://{host}/there\r\nSet-Cookie: a=b; Secure\r\n"), "")
+    };
     match path {
+        "/to-http" => to("http"),
+        "/to-https" => to("https"),
+        "/html-mixed" => framed(
+            "200 OK",
+            "Content-Type: text/html\r\n",
+            &format!(
+                "<img src=/a.png><img src=http://{host}/b.png><img src=https://{host}/c.png><img src=//{host}/d.png>"
+            ),
+        ),
         "/html" => framed("200 OK", "Content-Type: text/html\r\n", PAGE),
         "/html-utf8" => framed("200 OK", "Content-Type: text/html; charset=utf-8\r\n", "<img src=/one.png>"),
         "/html-404" => framed("404 Not", "Content-Type: text/html\r\n", PAGE),

@@ -36,11 +36,9 @@ impl Given {
         };
         (settings.oldest, settings.newest) = self.versions()?;
         if let Some(list) = &self.ciphers {
-            let chosen = names::suites(list)
+            settings
+                .choose_suites(list)
                 .map_err(|said| error(format!("error setting ciphersuite list [{list}]\nab: -Z {said}")))?;
-            // As in OpenSSL, the list is of TLS 1.2; what TLS 1.3 has is offered besides.
-            settings.suites.retain(|suite| suite.tls13().is_some());
-            settings.suites.extend(chosen.into_iter().filter(|suite| suite.tls13().is_none()));
         }
         settings.identity =
             self.certificate.as_ref().map(|path| Identity { certificate: path.clone(), key: path.clone() });
@@ -111,6 +109,7 @@ mod tests {
         let protocol = |name: &str| Given { protocol: Some(name.to_owned()), ..Given::default() };
         check(protocol("TLS1.1"), "-f TLS1.1: TLS before 1.2 is not spoken here");
         let ciphers = |list: &str| Given { ciphers: Some(list.to_owned()), ..Given::default() };
+        check(ciphers("TLS_AES_128_GCM_SHA256"), "a suite of TLS 1.2 is needed");
         check(ciphers("RC4-MD5"), "error setting ciphersuite list [RC4-MD5]\nab: -Z RC4-MD5: no such cipher suite");
         for good in ["TLS1.2", "tls1.3", "ALL", "SSL3", "junk"] {
             assert!(protocol(good).client("h").is_ok(), "{good}");

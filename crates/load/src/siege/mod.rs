@@ -10,10 +10,12 @@ mod auth;
 mod cache;
 mod cookies;
 mod help;
+mod line;
 mod names;
 mod report;
 mod request;
 mod run;
+mod security;
 mod settings;
 mod threshold;
 mod urls;
@@ -109,7 +111,8 @@ fn prepare(args: impl Iterator<Item = OsString>) -> Result<Campaign, Stop> {
     let urls = read_urls(&settings)?;
     let login = |text: &String| parse(text, &settings);
     let logins = settings.login_urls.iter().map(login).collect();
-    Ok(Campaign { urls, logins, settings, failed: AtomicU64::new(0) })
+    let security = security::prepare(&settings);
+    Ok(Campaign { urls, logins, security, settings, failed: AtomicU64::new(0) })
 }
 
 /// The resource file: `-R`, `SIEGERC`, or the user's own; where there is none, what siege would write into it.
@@ -155,8 +158,8 @@ fn read_urls(settings: &Settings) -> Result<Vec<Url>, Stop> {
         },
     };
     let mut list: Vec<Url> = lines.iter().map(|line| parse(line, settings)).collect();
-    if let Some(url) = list.iter().find(|url| matches!(url.scheme, Scheme::Https | Scheme::Ftp)) {
-        return Err(Stop { words: notice(Kind::Fatal, &format!("{}: {}", url.absolute, run::NO_TLS)), status: 1 });
+    if let Some(url) = list.iter().find(|url| url.scheme == Scheme::Ftp) {
+        return Err(Stop { words: notice(Kind::Fatal, &format!("{}: {}", url.absolute, run::NO_FTP)), status: 1 });
     }
     for (id, url) in list.iter_mut().enumerate() {
         url.id = id;

@@ -2,7 +2,7 @@
 
 use super::cache::Validators;
 use super::settings::Settings;
-use super::urls::Url;
+use super::urls::{Url, bracketed};
 
 /// What depends on the user.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +20,7 @@ pub struct Personal {
 /// What stands behind the method: the path, or the whole URL where a proxy is asked.
 pub fn target(url: &Url, settings: &Settings) -> String {
     match &settings.proxy {
-        Some(_) if url.host.contains(':') => format!("http://[{}]:{}{}", url.host, url.port, url.request),
-        Some(_) => format!("http://{}:{}{}", url.host, url.port, url.request),
+        Some(_) => format!("{}://{}:{}{}", url.scheme_name(), bracketed(&url.host), url.port, url.request),
         None => url.request.clone(),
     }
 }

@@ -10,23 +10,23 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use jiff::{Timestamp, Zoned};
 use nix::errno::Errno;
-use nix::sys::socket::{self, MsgFlags};
 
 use super::answer::{Answer, Progress};
+use super::line::{Came, Line, Route, Trouble};
 use super::names::{Names, Resolved};
 use super::settings::Settings;
 use super::urls::{Scheme, Url};
-use super::user::{Campaign, Fate, Next, Output, User, show_request};
+use super::user::{Campaign, Fate, Next, Output, User, show_request, shows};
 use crate::latencies::Latencies;
 use crate::outcome::{Clock, nanoseconds};
 use crate::plan::Address;
 use crate::poller::Poller;
-use crate::wire::{Origin, begin_connecting};
+use crate::tls::stream::Buffers;
 
 /// One receive takes at most this much.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -42,8 +42,7 @@ const OUTPUT_BYTES: usize = 256 * 1024;
 const INTERRUPT: u64 = u64::MAX;
 
 /// What is said of URLs that cannot be got.
-pub const NO_TLS: &str =
-    "neither TLS nor FTP is in this version; use http://, or a proxy that speaks TLS to the server";
+pub const NO_FTP: &str = "FTP is not in this version";
 
 /// Why a thread's users stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +68,8 @@ pub struct Crew<'c> {
     active: usize,
     output: Output,
     buffer: Vec<u8>,
+    /// Of connections that are secured.
+    buffers: Buffers,
     connect_limit: u64,
     stall_limit: u64,
 }
@@ -77,7 +78,7 @@ pub struct Crew<'c> {
 struct Seat {
     user: User,
     phase: Phase,
-    connection: Option<Connection>,
+    line: Option<Line>,
     /// The request under way.
     task: Option<Task>,
 }
@@ -108,12 +109,6 @@ struct Task {
     reused: bool,
 }
 
-struct Connection {
-    socket: OwnedFd,
-    host: (String, u16),
-    stands: bool,
-}
-
 impl<'c> Crew<'c> {
     /// Users who have not begun.
     ///
@@ -128,7 +123,7 @@ impl<'c> Crew<'c> {
     ) -> io::Result<Crew<'c>> {
         let poller = Poller::new()?;
         poller.watch_level(interrupt, INTERRUPT)?;
-        let seat = |user| Seat { user, phase: Phase::Waiting { until: 0 }, connection: None, task: None };
+        let seat = |user| Seat { user, phase: Phase::Waiting { until: 0 }, line: None, task: None };
         let seats: Vec<Seat> = users.into_iter().map(seat).collect();
         Ok(Crew {
             campaign,
@@ -140,6 +135,7 @@ impl<'c> Crew<'c> {
             seats,
             output: Output::default(),
             buffer: vec![0; RECEIVE_BYTES],
+            buffers: Buffers::default(),
             // `timeout = 0` would fail every connection; siege waits for ever then.
             connect_limit: match u64::try_from(campaign.settings.timeout) {
                 Ok(0) | Err(_) => campaign.settings.stall_timeout,
@@ -223,8 +219,8 @@ impl<'c> Crew<'c> {
         match seat.user.next(self.campaign) {
             Next::Done => {
                 seat.phase = Phase::Done;
-                seat.connection = None;
                 self.active -= 1;
+                self.hang_up(index);
             }
             Next::Rest(pause) => self.wait(index, now.saturating_add(nanoseconds(pause))),
             Next::Request(url) => {
@@ -253,24 +249,20 @@ impl<'c> Crew<'c> {
 
     /// Goes on with the request: on the connection that there is, or on a new one.
     fn connect(&mut self, index: usize) {
-        let Seat { connection, task: Some(task), .. } = &mut self.seats[index] else { return };
+        let Seat { line, task: Some(task), .. } = &mut self.seats[index] else { return };
         if let Some(sentence) = out_of_reach(&task.url, &self.campaign.settings) {
             return self.over(index, Fate::Failed(sentence));
         }
-        let host = match &self.campaign.settings.proxy {
-            Some(proxy) => (proxy.clone(), self.campaign.settings.proxy_port),
-            None => (task.url.host.clone(), task.url.port),
-        };
-        if connection.as_ref().is_some_and(|connection| connection.host == host) {
+        let route = Route::of(&task.url, &self.campaign.settings);
+        if line.as_ref().is_some_and(|line| line.route == route) {
             task.reused = true;
             return self.begin_sending(index);
         }
-        *connection = None;
         task.reused = false;
         if task.addresses.is_empty() {
-            match self.names.look_up(&host.0) {
+            match self.names.look_up(&route.peer.0) {
                 Resolved::Known(ips) => {
-                    task.addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, host.1)).collect();
+                    task.addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, route.peer.1)).collect();
                 }
                 Resolved::NotYet => return self.wait(index, self.clock.now() + nanoseconds(NAME_PAUSE)),
                 Resolved::Failed(reason) => {
@@ -281,26 +273,41 @@ impl<'c> Crew<'c> {
             }
         }
         let to = Address::Inet(task.addresses[task.address]);
-        let opened = begin_connecting(&to, Origin { local: None, buffer: None, no_delay: true }).and_then(|socket| {
-            let watched = self.poller.watch(&socket, index as u64);
-            watched.map(|()| socket).map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
-        });
-        match opened {
-            Ok(socket) => {
-                *connection = Some(Connection { socket, host, stands: false });
+        self.hang_up(index);
+        match self.open(index, route, &to) {
+            Ok(line) => {
+                self.seats[index].line = Some(line);
                 self.begin_sending(index);
             }
-            Err(error) => self.unconnected(index, error),
+            Err(Trouble::System(error)) => self.unconnected(index, error),
+            Err(Trouble::Insecure(sentence)) => self.over(index, Fate::Failed(Some(sentence))),
+        }
+    }
+
+    fn open(&mut self, index: usize, route: Route, to: &Address) -> Result<Line, Trouble> {
+        let client = |(host, _): &(String, u16)| {
+            let prepared = self.campaign.security.as_ref().map_err(Clone::clone)?;
+            prepared.client(host)
+        };
+        let client = route.secured.as_ref().map(client).transpose().map_err(Trouble::Insecure)?;
+        let line = Line::open(route, to, client, &mut self.buffers)?;
+        let watched = self.poller.watch(&line, index as u64);
+        watched.map_err(|error| Trouble::System(Errno::try_from(error).unwrap_or(Errno::EIO)))?;
+        Ok(line)
+    }
+
+    /// Ends the seat's connection, if it has one.
+    fn hang_up(&mut self, index: usize) {
+        if let Some(line) = self.seats[index].line.take() {
+            line.close(&mut self.buffers);
         }
     }
 
     /// Renders the request for its connection and sends what the kernel takes.
     fn begin_sending(&mut self, index: usize) {
         let now = self.clock.now();
-        let Seat { user, connection: Some(connection), task: Some(task), phase } = &mut self.seats[index] else {
-            return;
-        };
-        let limit = if connection.stands { self.stall_limit } else { self.connect_limit };
+        let Seat { user, line: Some(line), task: Some(task), phase } = &mut self.seats[index] else { return };
+        let limit = if line.stands() { self.stall_limit } else { self.connect_limit };
         *phase = Phase::Exchanging { until: now.saturating_add(limit) };
         if task.bytes.is_empty() {
             let seconds = u64::try_from(Timestamp::now().as_second()).unwrap_or(0);
@@ -311,52 +318,51 @@ impl<'c> Crew<'c> {
     }
 
     fn send(&mut self, index: usize) {
-        let Seat { connection: Some(connection), task: Some(task), phase, .. } = &mut self.seats[index] else { return };
-        while task.sent < task.bytes.len() {
-            match socket::send(connection.socket.as_raw_fd(), &task.bytes[task.sent..], MsgFlags::MSG_NOSIGNAL) {
-                Ok(sent) => {
-                    task.sent += sent;
-                    connection.stands = true;
-                    *phase = Phase::Exchanging { until: self.clock.now().saturating_add(self.stall_limit) };
-                    if task.sent == task.bytes.len() {
-                        show_request(&task.url, &task.bytes, &self.campaign.settings, &mut self.output);
-                    }
-                }
-                // Connecting still, or the socket's buffer is full: writability will be reported.
-                Err(Errno::EAGAIN) => return,
-                Err(Errno::EINTR) => {}
-                Err(error) if connection.stands => return self.broken(index, Some(error)),
-                Err(error) => return self.unconnected(index, error),
+        let Seat { line: Some(line), task: Some(task), phase, .. } = &mut self.seats[index] else { return };
+        let before = task.sent;
+        let pushed = line.push(&task.bytes, &mut task.sent, &mut self.buffers);
+        if task.sent > before {
+            *phase = Phase::Exchanging { until: self.clock.now().saturating_add(self.stall_limit) };
+            if task.sent == task.bytes.len() {
+                show_request(&task.url, &task.bytes, &self.campaign.settings, &mut self.output);
             }
+        }
+        if let Err(trouble) = pushed {
+            self.in_trouble(index, trouble);
         }
     }
 
     /// Something has happened to a seat's connection.
     fn happened(&mut self, index: usize) {
-        self.send(index);
         loop {
-            let Seat { connection: Some(connection), task, phase, .. } = &mut self.seats[index] else { return };
-            let received = match socket::recv(connection.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
-                Ok(received) => received,
-                Err(Errno::EAGAIN) => return,
-                Err(Errno::EINTR) => continue,
-                Err(error) if connection.stands => return self.broken(index, Some(error)),
-                Err(error) => return self.unconnected(index, error),
+            self.send(index);
+            let Seat { line: Some(line), task, phase, .. } = &mut self.seats[index] else { return };
+            let (bytes, ended) = match line.receive(&mut self.buffer, &mut self.buffers) {
+                Ok(Came::Nothing) => return,
+                Ok(Came::Bytes { bytes: [], ended: false }) => continue,
+                Ok(Came::Bytes { bytes, ended }) => (bytes, ended),
+                Ok(Came::Tunnel(talk)) => {
+                    if shows(&self.campaign.settings) {
+                        self.output.out.extend_from_slice(&talk);
+                    }
+                    continue;
+                }
+                Err(trouble) => return self.in_trouble(index, trouble),
             };
             // Between requests, whatever comes ends a kept connection.
-            let Some(task) = task else {
-                self.seats[index].connection = None;
-                return;
+            let Some(task) = task else { return self.hang_up(index) };
+            let progress = if bytes.is_empty() {
+                Progress::More
+            } else {
+                *phase = Phase::Exchanging { until: self.clock.now().saturating_add(self.stall_limit) };
+                task.answer.receive(bytes)
             };
-            if received == 0 {
-                return self.broken(index, None);
-            }
-            *phase = Phase::Exchanging { until: self.clock.now().saturating_add(self.stall_limit) };
-            match task.answer.receive(&self.buffer[..received]) {
+            match progress {
+                Progress::More if ended => return self.broken(index, None),
                 Progress::More => {}
                 Progress::Complete => return self.answered(index),
                 Progress::Malformed => {
-                    self.seats[index].connection = None;
+                    self.hang_up(index);
                     return self.over(index, Fate::Malformed);
                 }
             }
@@ -365,18 +371,34 @@ impl<'c> Crew<'c> {
 
     /// The answer is there.
     fn answered(&mut self, index: usize) {
-        let Seat { connection, task: Some(task), .. } = &mut self.seats[index] else { return };
-        if !task.answer.reusable || !self.campaign.settings.keep_alive {
-            *connection = None;
-        }
+        let Some(task) = &mut self.seats[index].task else { return };
         let answer = std::mem::replace(&mut task.answer, Answer::new(false, false));
+        if !answer.reusable || !self.campaign.settings.keep_alive {
+            self.hang_up(index);
+        }
         self.over(index, Fate::Answered(answer));
+    }
+
+    /// The connection is of no use any more, or never was.
+    fn in_trouble(&mut self, index: usize, trouble: Trouble) {
+        let stands = self.seats[index].line.as_ref().is_some_and(Line::stands);
+        match trouble {
+            Trouble::System(error) if stands => self.broken(index, Some(error)),
+            Trouble::System(error) => self.unconnected(index, error),
+            Trouble::Insecure(sentence) => {
+                self.seats[index].line = None;
+                // Between requests nobody has to know.
+                if self.seats[index].task.is_some() {
+                    self.over(index, Fate::Failed(Some(sentence)));
+                }
+            }
+        }
     }
 
     /// The connection has ended, by itself or by an error, while an answer was awaited.
     fn broken(&mut self, index: usize, error: Option<Errno>) {
-        let Seat { connection, task, .. } = &mut self.seats[index];
-        *connection = None;
+        let Seat { line, task, .. } = &mut self.seats[index];
+        *line = None;
         let Some(task) = task else { return };
         let answer = &task.answer;
         if error.is_none() && answer.end() {
@@ -399,8 +421,8 @@ impl<'c> Crew<'c> {
 
     /// The address cannot be connected to; there may be another one.
     fn unconnected(&mut self, index: usize, error: Errno) {
-        let Seat { connection, task: Some(task), .. } = &mut self.seats[index] else { return };
-        *connection = None;
+        let Seat { line, task: Some(task), .. } = &mut self.seats[index] else { return };
+        *line = None;
         if task.address + 1 < task.addresses.len() {
             task.address += 1;
             return self.connect(index);
@@ -426,14 +448,10 @@ impl<'c> Crew<'c> {
     /// Gives up requests that have waited too long.
     fn sweep(&mut self, now: u64) {
         for index in 0..self.seats.len() {
-            let Seat { phase: Phase::Exchanging { until }, connection, .. } = &mut self.seats[index] else { continue };
+            let Seat { phase: Phase::Exchanging { until }, line, .. } = &self.seats[index] else { continue };
             if *until <= now {
-                let stands = connection.as_ref().is_some_and(|connection| connection.stands);
-                if stands {
-                    self.broken(index, Some(Errno::ETIMEDOUT));
-                } else {
-                    self.unconnected(index, Errno::ETIMEDOUT);
-                }
+                let trouble = line.as_ref().map_or(Trouble::System(Errno::ETIMEDOUT), Line::timed_out);
+                self.in_trouble(index, trouble);
             }
         }
     }
@@ -442,8 +460,8 @@ impl<'c> Crew<'c> {
 /// A scheme that this version does not speak, and what is said of it; `None`: it speaks it.
 fn out_of_reach(url: &Url, settings: &Settings) -> Option<Option<String>> {
     match url.scheme {
-        Scheme::Http => None,
-        Scheme::Https | Scheme::Ftp => Some(Some(format!("{}: {NO_TLS}", url.absolute))),
+        Scheme::Http | Scheme::Https => None,
+        Scheme::Ftp => Some(Some(format!("{}: {NO_FTP}", url.absolute))),
         Scheme::Unsupported if !settings.verbose || settings.get || settings.print => Some(None),
         Scheme::Unsupported => {
             Some(Some("UNSPPRTD 501   0.00 secs:       0 bytes ==> PROTOCOL NOT SUPPORTED BY SIEGE\n".to_owned()))

@@ -93,6 +93,11 @@ pub struct Settings {
     pub content_type: String,
     /// Lines of `-H` and `header`.
     pub headers: Vec<String>,
+    /// Files in PEM.
+    pub ssl_cert: Option<String>,
+    /// Where it is elsewhere.
+    pub ssl_key: Option<String>,
+    pub ssl_ciphers: Option<String>,
     pub cookies: bool,
     pub expire_session: bool,
     pub escape: bool,
@@ -157,6 +162,9 @@ impl Settings {
             user_agent: format!("Mozilla/5.0 (pc-x86_64-linux-gnu) Siege/{VERSION}"),
             content_type: "application/x-www-form-urlencoded".to_owned(),
             headers: Vec::new(),
+            ssl_cert: None,
+            ssl_key: None,
+            ssl_ciphers: None,
             cookies: true,
             expire_session: false,
             escape: true,
@@ -249,9 +257,11 @@ impl Settings {
             "proxy-login" => self.proxy_logins.push(Credentials::parse(value)),
             "nofollow" => self.no_follow.push(value.to_owned()),
             "header" => self.add_header(value)?,
-            // Of FTP, of TLS, of a spinner: nothing that this version does.
-            "ftp-login" | "ssl-cert" | "ssl-key" | "ssl-timeout" | "ssl-ciphers" | "spinner" | "username"
-            | "password" => {}
+            "ssl-cert" => self.ssl_cert = Some(value.to_owned()),
+            "ssl-key" => self.ssl_key = Some(value.to_owned()),
+            "ssl-ciphers" => self.ssl_ciphers = Some(value.to_owned()),
+            // Of FTP, of sessions that are never resumed, of a spinner: nothing that this version does.
+            "ftp-login" | "ssl-timeout" | "spinner" | "username" | "password" => {}
             _ => return Ok(false),
         }
         Ok(true)

@@ -84,7 +84,7 @@ impl Url {
     /// What a page of `self` or a redirect from it means by `location`, which siege always takes from the root.
     pub fn normalize(&self, location: &str, escape: bool) -> Url {
         let plain = |text: &str| Url::parse(text, escape, &|_| Ok(Vec::new()), &mut |_| ());
-        if location.contains(':') {
+        if location.contains(':') && !location.starts_with("//") {
             let url = plain(location);
             if url.host.len() > 1 {
                 return url;
@@ -96,8 +96,7 @@ impl Url {
                 return url;
             }
         }
-        let scheme = if self.scheme == Scheme::Https { "https" } else { "http" };
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let (scheme, host) = (self.scheme_name(), bracketed(&self.host));
         plain(&match location.strip_prefix("//") {
             Some(_) => format!("{scheme}:{location}"),
             None => format!("{scheme}://{host}:{}/{}", self.port, location.strip_prefix('/').unwrap_or(location)),
@@ -109,6 +108,11 @@ impl Url {
         if full || self.method != "GET" { &self.absolute } else { &self.request }
     }
 
+    /// The scheme by which it is asked for.
+    pub fn scheme_name(&self) -> &'static str {
+        if self.scheme == Scheme::Https { "https" } else { "http" }
+    }
+
     /// Whether a body comes with it.
     pub fn sends_body(&self) -> bool {
         WITH_BODY.contains(&self.method)
@@ -116,9 +120,14 @@ impl Url {
 
     /// The value of the Host field.
     pub fn host_field(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host = bracketed(&self.host);
         if self.port == default_port(self.scheme) { host } else { format!("{host}:{}", self.port) }
     }
+}
+
+/// A host as it stands in front of a port: brackets around IPv6.
+pub fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 /// The lines of a URL file, its comments and variables resolved.
@@ -313,8 +322,13 @@ mod tests {
         check("/a.png", "http://h.org:81/a.png");
         check("rel/x", "http://h.org:81/rel/x");
         check("//other/x", "http://other/x");
+        check("//other:82/x", "http://other:82/x");
         check("http://other/x", "http://other/x");
         check("www.other.org/x", "http://www.other.org/x");
+        let base = parse("https://h.org/dir/page");
+        for (location, absolute) in [("/a.png", "https://h.org:443/a.png"), ("//other:82/x", "https://other:82/x")] {
+            assert_eq!(base.normalize(location, true).absolute, absolute, "{location}");
+        }
     }
 
     #[test]

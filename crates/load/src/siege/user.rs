@@ -19,6 +19,7 @@ use super::request::{Personal, render, target};
 use super::settings::{Kind, REPETITIONS_MAX, Repetitions, Settings, notice};
 use super::urls::{Scheme, Url};
 use crate::latencies::Latencies;
+use crate::tls::Prepared;
 
 /// A chain is no longer than this; siege follows a redirect to itself for ever.
 const CHAIN_MAX: u32 = 50;
@@ -29,6 +30,8 @@ const PARTS_MAX: u32 = 1000;
 #[derive(Debug)]
 pub struct Campaign {
     pub settings: Settings,
+    /// How connections are secured; a sentence of why they cannot be.
+    pub security: Result<Prepared, String>,
     /// Never empty.
     pub urls: Vec<Url>,
     /// Users begin with one of them each, in turn.
@@ -420,7 +423,7 @@ pub fn show_request(url: &Url, bytes: &[u8], settings: &Settings, output: &mut O
 }
 
 /// Whether requests and answers are shown.
-fn shows(settings: &Settings) -> bool {
+pub fn shows(settings: &Settings) -> bool {
     (settings.get || settings.print || settings.debug) && !settings.quiet
 }
 
@@ -433,6 +436,7 @@ fn is_wanted(part: &Url, settings: &Settings) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::security;
     use super::*;
 
     fn url(text: &str) -> Url {
@@ -443,6 +447,7 @@ mod tests {
         let mut settings = Settings { parser: true, color: false, verbose: true, ..Settings::of_code() };
         set(&mut settings);
         Campaign {
+            security: security::prepare(&settings),
             settings,
             urls: urls.iter().map(|text| url(text)).collect(),
             logins: Vec::new(),

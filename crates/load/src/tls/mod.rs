@@ -128,6 +128,21 @@ impl Settings {
         Ok(Prepared { config: Arc::new(config), name: self.name.clone() })
     }
 
+    /// Offers for TLS 1.2 only the suites of a list, by their names; as with OpenSSL, what TLS 1.3 has is offered besides.
+    ///
+    /// # Errors
+    /// A sentence for the user: a suite is not known, or none is of TLS 1.2.
+    pub fn choose_suites(&mut self, list: &str) -> Result<(), String> {
+        let chosen = names::suites(list)?.into_iter().filter(|suite| suite.tls13().is_none());
+        self.suites.retain(|suite| suite.tls13().is_some());
+        let always = self.suites.len();
+        self.suites.extend(chosen);
+        if self.suites.len() == always {
+            return Err(format!("{list}: what TLS 1.3 has is offered in any case; a suite of TLS 1.2 is needed"));
+        }
+        Ok(())
+    }
+
     fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
         let wanted = |version: &Version| (self.oldest..=self.newest).contains(version);
         let versions: Vec<_> = [(Version::Tls13, &TLS13), (Version::Tls12, &TLS12)]
