@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::Result;
 use e2e::peer::{apache, are_installed, nginx};
 use e2e::server::{Server, free_port};
-use e2e::{Scratch, binary, site, until};
+use e2e::{Scratch, binary, pair, site, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -59,6 +59,97 @@ fn nghttpd(arguments: &[&str]) -> Result<Server> {
         command.arg("--no-tls").arg("-d").arg(dir.path("htdocs")).args(arguments).arg(port.to_string());
         command
     })
+}
+
+/// nginx speaks it over TLS, or only HTTP/1.1, which it then chooses by ALPN.
+fn nginx_over_tls(http2: &str) -> Result<(Server, String)> {
+    let (folder, port) = (Scratch::new()?, free_port()?);
+    let (certificate, key) = pair::make(&folder)?;
+    let server = nginx(&format!(
+        "listen 127.0.0.1:{port} ssl {http2}; ssl_certificate {certificate}; ssl_certificate_key {key};"
+    ))?;
+    Ok((server, format!("https://127.0.0.1:{port}")))
+}
+
+fn nghttpd_over_tls() -> Result<(Server, String)> {
+    let dir = Scratch::new()?;
+    site::write(&dir.path("htdocs"))?;
+    let (certificate, key) = pair::make(&dir)?;
+    let port = free_port()?;
+    let server = Server::run(dir, port, |dir| {
+        let mut command = Command::new(NGHTTPD);
+        command.arg("-d").arg(dir.path("htdocs")).args([port.to_string(), key, certificate]);
+        command
+    })?;
+    Ok((server, format!("https://127.0.0.1:{port}")))
+}
+
+/// Each server, each size, and what bodies have to be.
+#[test]
+fn it_is_chosen_over_tls() {
+    if !are_installed(&[NGINX, NGHTTPD, pair::OPENSSL]) {
+        return;
+    }
+    for (_server, url) in [nginx_over_tls("http2").unwrap(), nghttpd_over_tls().unwrap()] {
+        for (path, requests) in [("/page.html", 3000), ("/empty.txt", 200), ("/64k.bin", 100), (site::LARGE.path, 5)] {
+            let shape = ["-c5", "--streams=1", "--insecure"];
+            let report = check(&format!("{url}{path}"), &shape, requests, length(path));
+            assert_eq!(report["tls"]["handshakes"], 5, "{report}");
+            check(&format!("{url}{path}"), &["-c1", "--streams=5", "--insecure"], requests, length(path));
+        }
+        let page = format!("{url}/page.html");
+        let output = binary::command(["ab", "-q", "-n2000", "-c5", "--streams", "4", &page]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        for line in ["SSL/TLS Protocol:       TLSv1.", "Complete requests:      2000", "Failed requests:        0"] {
+            assert!(said.contains(line), "{line} in {said}{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+/// A server that only has HTTP/1.1 is named as such before the run, and by ab with its first connection.
+#[test]
+fn a_server_that_does_not_choose_it_is_named() {
+    if !are_installed(&[NGINX, pair::OPENSSL]) {
+        return;
+    }
+    let (_server, url) = nginx_over_tls("").unwrap();
+    let page = format!("{url}/page.html");
+    for (command, status) in
+        [(["load", &page, "--http2", "--insecure", "-n100"].as_slice(), 1), (&["ab", "--http2", "-n100", &page], 93)]
+    {
+        let output = binary::command(command).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{command:?}: {said}");
+        assert!(said.contains("the server does not speak HTTP/2"), "{command:?}: {said}");
+        assert!(said.contains("without --http2 HTTP/1"), "{command:?}: {said}");
+    }
+}
+
+/// Bodies are looked at, however the server cuts them and whatever else is on the connection.
+#[test]
+fn bodies_are_held_against_what_is_expected() {
+    if !are_installed(&[NGINX]) {
+        return;
+    }
+    let (server, url) = nginx_h2("keepalive_requests 100;").unwrap();
+    let sum = |path: &str| {
+        let file = server.dir.path("htdocs").join(&path[1..]);
+        let said = e2e::tool::stdout(Command::new("sha256sum").arg(file)).unwrap();
+        said.split(' ').next().unwrap().to_owned()
+    };
+    let shape = ["-c4", "--streams=5", "-n400"];
+    for (path, expected, wrong) in [
+        ("/page.html", format!("--expect-sha256={}", sum("/page.html")), 0),
+        ("/page.html", format!("--expect-sha256={}", sum("/8k.bin")), 400),
+        ("/64k.bin", format!("--expect-sha256={}", sum("/64k.bin")), 0),
+        ("/page.html", "--expect-body-contains=It works!".to_owned(), 0),
+        ("/page.html", "--expect-body-contains=It fails!".to_owned(), 400),
+        ("/empty.txt", "--expect-body-contains=x".to_owned(), 400),
+    ] {
+        let (report, _) = load(&format!("{url}{path}"), &[shape.as_slice(), &[expected.as_str()]].concat());
+        let counts = [&report["completed"], &report["wrong_content"], &report["failures"]];
+        assert_eq!(counts, [&400.into(), &wrong.into(), &serde_json::json!({})], "{path} {expected}: {report}");
+    }
 }
 
 fn length(path: &str) -> u64 {

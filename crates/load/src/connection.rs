@@ -1,10 +1,8 @@
 //! One connection's requests and answers as a pure state machine: received bytes and times in, progress out, no socket in sight.
 
-use std::sync::Arc;
-
 use manifold_http::{Limits, ResponseBody, ResponseDecoder, ResponseHead, parse_response_head};
 
-use crate::content::{Expected, Look};
+use crate::content::Look;
 use crate::plan::AnswerEnd;
 
 /// A response head longer than this is no HTTP answer for us.
@@ -146,14 +144,16 @@ impl Connection {
         self.reading.head_request = head_request;
     }
 
-    /// The answer's body has to be this; not so for one that has none.
-    pub fn expect(&mut self, expected: Option<&Arc<Expected>>) {
-        self.look = expected.filter(|_| !self.reading.head_request).map(|expected| Box::new(Look::new(expected)));
+    /// The body of the answer to the next request is looked at, or not.
+    pub fn expect(&mut self, look: Option<Box<Look>>) {
+        self.look = look;
     }
 
     /// The answer is complete: was its body what it had to be?
     pub fn judge_content(&mut self) {
-        self.exchange.wrong_content = self.look.take().is_some_and(|look| !look.is_right());
+        if let Some(look) = self.look.take() {
+            self.exchange.wrong_content = !look.is_right();
+        }
     }
 
     /// A request begins at `now`, meant to begin then.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manifold_stats::Rng;
 
-use crate::content::Expected;
+use crate::content::{Expected, Look};
 use crate::schedule::{Arrival, Pace, Think};
 use crate::tls::Client;
 
@@ -155,6 +155,13 @@ pub struct Request {
     pub weight: u32,
     /// What the body of its answer has to be.
     pub content: Option<Arc<Expected>>,
+}
+
+impl Request {
+    /// A look at the body of an answer to it, where it has to be something; an answer to a HEAD has none.
+    pub fn look(&self) -> Option<Box<Look>> {
+        self.content.as_ref().filter(|_| !self.head_request).map(|expected| Box::new(Look::new(expected)))
+    }
 }
 
 /// Which request is next, where the schedule does not name it.

@@ -20,6 +20,9 @@ use crate::tls::{Fault, Secured};
 /// Bytes of an answer shown with `-v 2`.
 const SHOWN_BYTES_MAX: usize = 2047;
 
+/// What is said of a server with which `--http2` is in vain.
+const NO_HTTP2: &str = "the server does not speak HTTP/2; without --http2 HTTP/1.0 is spoken";
+
 /// How strict and how talkative to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -362,7 +365,9 @@ impl Collector<'_> {
             Failure::Tls(fault) => {
                 let what = match fault {
                     Fault::Truncated | Fault::Record => "SSL read failed (1) - closing connection",
-                    Fault::Handshake | Fault::Certificate | Fault::Alert => "SSL handshake failed (1).",
+                    Fault::Handshake | Fault::Certificate | Fault::NoProtocol | Fault::Alert => {
+                        "SSL handshake failed (1)."
+                    }
                 };
                 super::tell(&format!("{what}\n{}\n", self.said));
                 self.failed_once(exchange, |counts| &mut counts.exceptions)
@@ -373,7 +378,9 @@ impl Collector<'_> {
                 self.common.expect(exchange.body);
                 self.failed_once(exchange, |counts| &mut counts.length)
             }
-            Failure::Malformed | Failure::Timeout | Failure::NotHttp2 | Failure::StreamReset | Failure::Refused => {
+            // So it will be with every other request.
+            Failure::NotHttp2 => self.end(NO_HTTP2, Errno::EPROTONOSUPPORT, false),
+            Failure::Malformed | Failure::Timeout | Failure::StreamReset | Failure::Refused => {
                 self.failed_once(exchange, |counts| &mut counts.exceptions)
             }
         }

@@ -4,7 +4,7 @@
 //! Windows for what the server sends are as large as they can be, so that the server is held back by TCP alone, as with HTTP/1.1; they
 //! are opened anew once half of them is used. What we send obeys the server's windows and its limit of streams.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use manifold_http::h2::frame::{self, PAYLOAD_DEFAULT, WINDOW_DEFAULT, WINDOW_MAX};
@@ -12,6 +12,7 @@ use manifold_http::h2::{Code, Decoder, Error, Event, LIST_BYTES_MAX, PREFACE, Re
 
 use super::request;
 use super::streams::{Stream, Streams};
+use crate::content::Look;
 use crate::outcome::Failure;
 use crate::wire::{Answer, Happening, Sent};
 
@@ -45,6 +46,8 @@ pub struct Link<'p> {
     waiting: VecDeque<(usize, &'p [u8])>,
     /// Places of streams with bodies to be sent, in turn.
     bodies: VecDeque<usize>,
+    /// How answers are looked at, by their slots; often none is.
+    looks: HashMap<usize, Box<Look>>,
     /// Places of streams whose answers began with the bytes being received.
     begun: Vec<usize>,
     next_id: u32,
@@ -96,6 +99,7 @@ impl<'p> Link<'p> {
             streams: Streams::default(),
             waiting: VecDeque::new(),
             bodies: VecDeque::new(),
+            looks: HashMap::new(),
             begun: Vec::new(),
             next_id: 1,
             streams_max: STREAMS_UNTIL_TOLD,
@@ -124,6 +128,15 @@ impl<'p> Link<'p> {
     /// Whether there is more of bodies to be sent than is in `out`.
     pub fn has_more_to_send(&self) -> bool {
         !self.bodies.is_empty()
+    }
+
+    /// The answer to a slot's next request is looked at so, or not.
+    pub fn expect(&mut self, slot: usize, look: Option<Box<Look>>) {
+        match look {
+            Some(look) => drop(self.looks.insert(slot, look)),
+            None if self.looks.is_empty() => {}
+            None => drop(self.looks.remove(&slot)),
+        }
     }
 
     /// Begins a slot's request, or lets it wait for a stream.
@@ -244,7 +257,7 @@ impl<'p> Link<'p> {
             Event::Data { stream, bytes, flow, end_stream, wire } => {
                 self.announce(flow);
                 let Some(place) = self.find(stream)? else { return Ok(()) };
-                self.data(place, bytes.len(), flow, wire);
+                self.data(place, bytes, flow, wire);
                 if end_stream {
                     self.finish(place, news);
                 }
@@ -324,9 +337,14 @@ impl<'p> Link<'p> {
     }
 
     #[inline]
-    fn data(&mut self, place: usize, bytes: usize, flow: u32, wire: usize) {
+    fn data(&mut self, place: usize, bytes: &[u8], flow: u32, wire: usize) {
         let stream = self.streams.get(place);
-        stream.body += bytes as u64;
+        if !self.looks.is_empty()
+            && let Some(look) = self.looks.get_mut(&stream.slot)
+        {
+            look.feed(bytes);
+        }
+        stream.body += bytes.len() as u64;
         stream.received += wire as u64;
         stream.unannounced += flow;
         if stream.unannounced >= ANNOUNCE_BYTES {
@@ -351,6 +369,8 @@ impl<'p> Link<'p> {
         if status == 0 {
             return self.malformed(place, news);
         }
+        let look = if self.looks.is_empty() { None } else { self.looks.remove(&slot) };
+        let wrong_content = look.is_some_and(|look| !look.is_right());
         self.answered = true;
         if stream.unsent.is_empty() {
             self.streams.remove(place);
@@ -358,7 +378,7 @@ impl<'p> Link<'p> {
             // Nobody waits for the rest of the request.
             self.reset(place, id, Code::CANCEL);
         }
-        news.push_back(Happening::Answered { slot, answer: Answer { status, received, body, stated } });
+        news.push_back(Happening::Answered { slot, answer: Answer { status, received, body, stated, wrong_content } });
     }
 
     fn settings(&mut self, settings: Settings<'_>) -> Result<(), Error> {

@@ -380,6 +380,7 @@ fn name(failure: Failure) -> &'static str {
         Failure::Write(_) => "write",
         Failure::Tls(Fault::Handshake) => "tls-handshake",
         Failure::Tls(Fault::Certificate) => "tls-certificate",
+        Failure::Tls(Fault::NoProtocol) => "tls-protocol",
         Failure::Tls(Fault::Alert) => "tls-alert",
         Failure::Tls(Fault::Truncated) => "tls-truncated",
         Failure::Tls(Fault::Record) => "tls-record",

@@ -329,11 +329,6 @@ fn check(options: &Options) -> Result<(), String> {
     if at_once > STREAMS_ALL_MAX {
         return Err(format!("more than {STREAMS_ALL_MAX} requests at once (connections times streams)"));
     }
-    if options.protocol != Protocol::Http1 && options.specs().iter().any(|spec| !spec.expect_content.is_any()) {
-        return Err(
-            "--http2 goes neither with --expect-body-contains nor with --expect-sha256 in this version".to_owned()
-        );
-    }
     if options.threads > options.connections {
         return Err("more threads than connections".to_owned());
     }

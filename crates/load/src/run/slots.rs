@@ -130,7 +130,6 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         slot.refusals = 0;
         slot.connection.begin(now, !kept);
         slot.connection.name(number as u32, intended, request.head_request);
-        slot.connection.expect(request.content.as_ref());
         if kept {
             slot.phase = Phase::Sending;
             self.send(index, None);
@@ -148,7 +147,6 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         self.slots[index].connection.begin(now, true);
         let request = &self.plan.requests[number as usize];
         self.slots[index].connection.name(number, intended, request.head_request);
-        self.slots[index].connection.expect(request.content.as_ref());
         self.connect(index);
     }
 
@@ -176,7 +174,10 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
 
     fn send(&mut self, index: usize, stands_since: Option<u64>) {
         let number = self.slots[index].connection.exchange.request as usize;
-        let sent = self.wire.send(index, &self.plan.requests[number].bytes);
+        let request = &self.plan.requests[number];
+        let look = self.wire.expect(index, request.look());
+        self.slots[index].connection.expect(look);
+        let sent = self.wire.send(index, &request.bytes);
         self.sending(index, sent, stands_since);
     }
 
@@ -278,8 +279,9 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
         let now = self.clock.now();
         let slot = &mut self.slots[index];
         let exchange = &mut slot.connection.exchange;
-        let Answer { status, received, body, stated } = answer;
+        let Answer { status, received, body, stated, wrong_content } = answer;
         (exchange.status, exchange.received, exchange.body, exchange.kept) = (status, received, body, true);
+        exchange.wrong_content = wrong_content;
         if exchange.first_byte == 0 {
             exchange.first_byte = now;
         }

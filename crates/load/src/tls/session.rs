@@ -1,7 +1,7 @@
 //! What came of a handshake, in words of our own: the rest of the generator does not know whose TLS it is.
 
 use super::key;
-use rustls::{CipherSuite, CommonState, Error, HandshakeKind, NamedGroup, ProtocolVersion};
+use rustls::{AlertDescription, CipherSuite, CommonState, Error, HandshakeKind, NamedGroup, ProtocolVersion};
 
 /// What was negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,9 @@ pub enum Fault {
     Handshake,
     /// The server's certificate is not what it has to be.
     Certificate,
-    /// The server has refused by an alert.
+    /// The server speaks none of the protocols that it was offered (ALPN).
+    NoProtocol,
+    /// The server has refused by another alert.
     Alert,
     /// The stream ended without close_notify where only that says that nothing is missing.
     Truncated,
@@ -60,6 +62,9 @@ impl Fault {
         match error {
             Error::InvalidCertificate(_) | Error::NoCertificatesPresented | Error::UnsupportedNameType => {
                 Fault::Certificate
+            }
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) | Error::NoApplicationProtocol => {
+                Fault::NoProtocol
             }
             Error::AlertReceived(_) => Fault::Alert,
             _ if ready => Fault::Record,

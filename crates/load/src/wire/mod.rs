@@ -17,6 +17,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt};
 
+use crate::content::Look;
 use crate::outcome::Failure;
 use crate::plan::Address;
 use crate::tls::{Client, Fault, Secured};
@@ -148,6 +149,8 @@ pub struct Answer {
     pub body: u64,
     /// The length of the body, as the head said it.
     pub stated: Option<u64>,
+    /// The body is not what [`expect`](Wire::expect) said that it has to be.
+    pub wrong_content: bool,
 }
 
 /// How a socket is made.
@@ -180,6 +183,11 @@ pub trait Wire<'p> {
     /// Whether the slot's connection, which has carried a request, takes another one.
     fn keeps(&self, _slot: usize) -> bool {
         true
+    }
+
+    /// How the body of the answer to the slot's next request is to be looked at. A wire that does not take answers apart gives it back.
+    fn expect(&mut self, _slot: usize, look: Option<Box<Look>>) -> Option<Box<Look>> {
+        look
     }
 
     /// Sends bytes of the plan on a connection that has nothing left to send.

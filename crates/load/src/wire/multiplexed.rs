@@ -12,10 +12,11 @@ use manifold_http::h2::frame::write_go_away;
 use nix::errno::Errno;
 
 use super::{Connected, Happening, Origin, Sent, Wire};
+use crate::content::Look;
 use crate::h2::link::{Link, News};
 use crate::outcome::Failure;
 use crate::plan::Address;
-use crate::tls::Client;
+use crate::tls::{Client, Fault};
 
 /// So many times in a turn bodies are prepared and sent on one connection, before others have their turn.
 const ROUNDS_MAX: usize = 16;
@@ -220,7 +221,9 @@ impl<'p> Multiplexed<'p> {
                 return Some(Happening::Secured { slot: number, secured });
             }
             Happening::Insecure { slot: number, fault, said } => {
-                self.fail(number, Failure::Tls(fault));
+                // HTTP/2 is all that was offered.
+                let failure = if fault == Fault::NoProtocol { Failure::NotHttp2 } else { Failure::Tls(fault) };
+                self.fail(number, failure);
                 return Some(Happening::Untrusted { said });
             }
             Happening::Interrupted => return Some(Happening::Interrupted),
@@ -288,6 +291,13 @@ impl<'p> Wire<'p> for Multiplexed<'p> {
     fn keeps(&self, slot: usize) -> bool {
         let line = self.joined[slot].and_then(|number| self.lines[number].as_ref());
         line.is_some_and(|line| line.link.is_usable())
+    }
+
+    fn expect(&mut self, slot: usize, look: Option<Box<Look>>) -> Option<Box<Look>> {
+        if let Some((_, line)) = self.line_of(slot) {
+            line.link.expect(slot, look);
+        }
+        None
     }
 
     fn send(&mut self, slot: usize, bytes: &'p [u8]) -> Sent {

@@ -1,5 +1,7 @@
 //! Servers as bytes, cut in every way; what becomes of the requests does not depend on it.
 
+use std::sync::Arc;
+
 use manifold_http::h2::encode_field;
 use manifold_http::h2::frame::{
     Head as FrameHead, flag, kind, write_data, write_go_away, write_headers, write_reset, write_settings,
@@ -7,6 +9,7 @@ use manifold_http::h2::frame::{
 };
 
 use super::*;
+use crate::content::Expected;
 use crate::h2::request::translate;
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -88,7 +91,7 @@ fn live(requests: usize, server: &[u8], cuts: &[usize]) -> Vec<String> {
 
 fn say(news: &Happening<'_>) -> String {
     match news {
-        Happening::Answered { slot, answer: Answer { status, received, body, stated } } => {
+        Happening::Answered { slot, answer: Answer { status, received, body, stated, .. } } => {
             format!("{slot}: {status}, {body} of {stated:?} in {received}")
         }
         Happening::Failed { slot, failure } => format!("{slot}: {failure:?}"),
@@ -311,4 +314,35 @@ fn heads_are_written_as_in_http1_where_they_are_wanted() {
     let Some(Happening::Begun { slot: 0, head: Some((200, text)) }) = news.pop_front() else { panic!("{news:?}") };
     assert_eq!(&text[..], b"HTTP/2 200\r\ncontent-length: 5\r\n\r\n");
     assert!(matches!(news.pop_front(), Some(Happening::Answered { .. })));
+}
+
+/// A look at bodies that have to be `hello`.
+fn look() -> Option<Box<Look>> {
+    let contains = Some(memchr::memmem::Finder::new("hello"));
+    Some(Box::new(Look::new(&Arc::new(Expected { contains, ..Expected::default() }))))
+}
+
+/// Whether the answers of slots 0 to 2 are right, whose bodies come in pieces and in turn; slot 1 expects nothing, and 3 nothing any more.
+#[test]
+fn bodies_are_looked_at_by_their_streams() {
+    let request = translate(GET, "http");
+    let mut link = Link::new(false);
+    link.expect(3, look());
+    link.open(3, &request);
+    link.cancel(3);
+    for slot in 0..4 {
+        link.expect(slot, look().filter(|_| slot % 2 == 0));
+        link.open(slot, &request);
+    }
+    let ok = [(":status", "200")];
+    let server = Server::new().head(3, &ok, false).head(5, &ok, false).head(7, &ok, false).head(9, &ok, false);
+    let server = server.data(3, b"hel", false).data(7, b"hel", false).data(5, b"x", true).data(3, b"lo", true);
+    let server = server.data(7, b"l0", true).data(9, b"y", true);
+    let mut news = News::new();
+    link.receive(&server.0, &mut news).expect("it keeps to the protocol");
+    let judged = news.iter().filter_map(|news| match news {
+        Happening::Answered { slot, answer } => Some((*slot, answer.wrong_content)),
+        _ => None,
+    });
+    assert_eq!(judged.collect::<Vec<_>>(), [(1, false), (0, false), (2, true), (3, false)]);
 }
