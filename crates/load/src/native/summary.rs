@@ -22,7 +22,7 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
         _ if config.keep_alive => "kept alive".to_owned(),
         _ => "one request each".to_owned(),
     };
-    let threads = if config.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", config.threads) };
+    let threads = threads(config.threads);
     let others = others(config.requests_sent.len());
     writeln!(
         out,
@@ -207,6 +207,11 @@ fn write_trouble(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "Unserved    {:>12}      connections never got an answer", report.unserved_connections)?;
     }
     Ok(())
+}
+
+/// So many threads.
+pub fn threads(count: u32) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
 }
 
 /// What follows the first URL where there are so many requests.

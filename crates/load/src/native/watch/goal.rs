@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::native::args::Options;
-use crate::native::summary::others;
+use crate::native::summary::{others, threads};
 use crate::plan::Protocol;
 use crate::schedule::{Pace, Stage};
 
@@ -54,10 +54,9 @@ impl Goal {
             (true, None) => "open loop",
             (false, None) => "closed loop",
         };
-        let threads = if options.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", options.threads) };
         Goal {
             title: format!("{}{}", options.requests[0].url, others(options.requests.len())),
-            shape: format!("{loop_}, {} connections{streams}, {threads}", options.connections),
+            shape: format!("{loop_}, {} connections{streams}, {}", options.connections, threads(options.threads)),
             warmup: options.warmup,
             duration: options.duration,
             requests: options.stop_requests.into_iter().chain(listed).min(),

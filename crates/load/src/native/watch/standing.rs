@@ -192,7 +192,7 @@ impl Standing {
             asked: self.goal.rate(newest_middle),
             rate: [
                 newest.map_or(0.0, |newest| per_second(newest.slice.completed(), newest_span)),
-                per_second(completed, (self.counted_from(), now)),
+                per_second(completed, (self.counted_from(), self.counted_until(now))),
             ],
             latency: [Percentiles::of_slice(&sum), Percentiles::of(&self.whole)],
             completed,
@@ -209,6 +209,12 @@ impl Standing {
     /// Since when is counted: the beginning of the run, or of the window once that has come.
     fn counted_from(&self) -> u64 {
         self.began + if self.opened { nanoseconds(self.goal.warmup) } else { 0 }
+    }
+
+    /// Until when is counted: the end of the last second that was handed over.
+    fn counted_until(&self, now: u64) -> u64 {
+        let last = self.threads.iter().map(|thread| thread.account.at).max().unwrap_or(0);
+        ((last / SECOND + 1) * SECOND).min(now)
     }
 
     /// From when to when something was counted in this second.
@@ -318,7 +324,7 @@ mod tests {
         let figures = standing.figures(BEGAN - SECOND / 10 + 10 * SECOND + SETTLED);
         assert_eq!((figures.completed, figures.received, figures.rates.as_slice()), (2000, 200_000, &[200; 10][..]));
         assert_eq!(figures.rate[0], 200.0);
-        assert!((figures.rate[1] - 2000.0 / 10.3).abs() < 1e-6, "{:?}", figures.rate);
+        assert!((figures.rate[1] - 2000.0 / 9.9).abs() < 1e-6, "{:?}", figures.rate);
         let [last, whole] = figures.latency.map(|latency| latency.expect("answers"));
         // Three significant digits.
         assert_eq!((last.p50, last.max), (5003, 5003));
