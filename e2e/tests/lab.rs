@@ -169,7 +169,8 @@ fn published_experiments_are_repeated_and_their_claims_judged() {
     assert!(cells.iter().all(|cell| cell["pss_kib"].as_u64().unwrap() > 0), "memory is looked at after each load");
     let claims = claims.as_array().unwrap();
     // Of one round nothing can be told, and the report says so.
-    assert!(claims.len() == 28 && claims.iter().all(|claim| claim["verdict"] == "not-distinguishable"), "{claims:#?}");
+    let nothing = |claim: &Value| ["not-distinguishable", "disturbed"].contains(&claim["verdict"].as_str().unwrap());
+    assert!(claims.len() == 28 && claims.iter().all(nothing), "{claims:#?}");
     let again = binary::command(["lab", "report"]).arg(&folder).output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
     let dom = chromium(&["--dump-dom"], &folder.join("report.html"));

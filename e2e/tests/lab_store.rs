@@ -127,6 +127,33 @@ fn runs_are_found_compared_exported_and_deleted() {
     assert!(lab.scratch.path("a/report.html").is_file(), "reports stay");
 }
 
+/// While something else uses all processors no claim is judged, and the report says why.
+#[test]
+fn a_busy_machine_makes_no_claims() {
+    let _alone = alone();
+    let lab = Lab::new();
+    let claim = "[[target]]\nname = \"two\"\nservers = [\"manifold\"]\nmpm = \"event\"\n\
+        [[claim]]\nsays = \"s\"\nmetric = \"requests-per-second\"\nof = \"one\"\nthan = \"two\"\nis = \"same\"\n";
+    fs::write(lab.scratch.path("busy.toml"), format!("{EXPERIMENT}{claim}")).unwrap();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let hog = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut hogs: Vec<_> = (0..processors).map(|_| hog()).collect();
+    let output = lab.run("run busy.toml --rounds 3 --out report");
+    for hog in &mut hogs {
+        hog.kill().unwrap();
+        hog.wait().unwrap();
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let claims = fs::read_to_string(lab.scratch.path("report/claims.json")).unwrap();
+    let claims: serde_json::Value = serde_json::from_str(&claims).unwrap();
+    assert_eq!(claims[0]["verdict"], "disturbed", "{claims}");
+    let report = fs::read_to_string(lab.scratch.path("report/report.md")).unwrap();
+    assert!(
+        report.contains("not judged, the machine was busy") && report.contains("more than a tenth of a processor"),
+        "{report}"
+    );
+}
+
 /// Ctrl-C ends a run early, keeps what was measured, and the run can be gone on with.
 #[test]
 fn an_interrupted_run_says_how_to_go_on() {

@@ -7,6 +7,7 @@ use nix::unistd::{Gid, Group, Uid, User};
 use crate::cores::Cores;
 use crate::proc;
 use crate::results::Environment;
+use crate::suspicion;
 
 /// Users to run servers as when the laboratory is root, in order of preference: Debian's, then the ones elsewhere.
 const USERS: [&str; 4] = ["www-data", "apache", "http", "nobody"];
@@ -27,6 +28,7 @@ pub fn describe(cores: &Cores, command: &str) -> Environment {
         cores: cores.clone(),
         manifold: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
+        suspicions: suspicion::suspicions(),
     }
 }
 

@@ -106,5 +106,6 @@ pub fn environment(command: &str) -> Environment {
         cores: Cores { server: vec![0], generator: vec![1] },
         manifold: "0.1.0".to_owned(),
         command: command.to_owned(),
+        suspicions: Vec::new(),
     }
 }

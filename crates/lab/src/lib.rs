@@ -38,6 +38,7 @@ mod slow_test;
 mod staged;
 mod store;
 mod study;
+mod suspicion;
 mod table;
 mod target;
 mod text;

@@ -51,6 +51,7 @@ pub fn limits(results: &Results) -> Vec<String> {
             text::number(attainable_level(rounds) * 100.0)
         ));
     }
+    limits.extend(results.environment.suspicions.iter().cloned());
     for missing in &results.missing {
         limits.push(format!("{} is not in this run: {}.", words::capital(&missing.label), missing.reason));
     }

@@ -98,6 +98,9 @@ pub struct Environment {
     pub manifold: String,
     /// The command that repeats the run.
     pub command: String,
+    /// What of the machine makes figures worth less, as sentences.
+    #[serde(default)]
+    pub suspicions: Vec<String>,
 }
 
 /// One measurement: one target under one load in one round.

@@ -558,6 +558,14 @@ mod tests {
     }
 
     #[test]
+    fn what_looks_wrong_about_the_machine_is_said() {
+        let mut results = fixture::clear_winner();
+        results.environment.suspicions = vec!["The processors' frequency governor is powersave.".to_owned()];
+        let limits = answer(&results).limits;
+        assert!(limits.iter().any(|limit| limit.contains("powersave")), "{limits:?}");
+    }
+
+    #[test]
     fn a_busy_machine_is_said_first() {
         let mut results = fixture::clear_winner();
         fixture::mark(&mut results, Mark::Disturbed, |cell| cell.round == 0);

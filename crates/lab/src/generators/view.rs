@@ -203,6 +203,7 @@ fn limits(generators: &Generators) -> Vec<String> {
     if generators.environment.cores.shared() {
         limits.push("There is one processor: target and generator shared it.".to_owned());
     }
+    limits.extend(generators.environment.suspicions.iter().cloned());
     let missing =
         |missing: &crate::results::Missing| format!("{} is not in this run: {}.", missing.label, missing.reason);
     limits.extend(generators.missing.iter().map(missing));

@@ -311,6 +311,7 @@ impl Maker<'_> {
                 limits.push(format!("{said} in {} of {all}.", text::grouped(count(mark) as i64)));
             }
         }
+        limits.extend(peers.environment.suspicions.iter().cloned());
         let refused = peers.cells.iter().filter(|cell| !counts(&cell.cell)).count();
         if refused > 0 {
             limits.push(format!(

@@ -1,12 +1,16 @@
 //! What was published, held against what was measured: reproduced, contradicted, or not to be told here.
 
-use manifold_stats::{Comparison, Rounds, Verdict as Seen, judge};
+use manifold_stats::{Comparison, ROUNDS_MIN, Rounds, Verdict as Seen, judge, median};
 use serde::Serialize;
 
 use super::file::Relation;
 use super::resolve::Claim;
 use super::results::Found;
+use crate::results::Mark;
 use crate::text;
+
+/// From so many rounds on an interval is of 95 %; fewer tell no small difference, however quiet they are.
+const ENOUGH: u32 = 6;
 
 /// What a run says to a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -18,14 +22,24 @@ pub enum Verdict {
     Contradicted,
     /// No difference can be told from noise, or there are too few rounds.
     NotDistinguishable,
+    /// Something else used the machine in too many of the cells: nothing is said.
+    Disturbed,
     /// One of the two has no figures.
     NotMeasured,
 }
 
+/// Where more than this share of the cells that a claim rests on was disturbed, it is not judged.
+const DISTURBED_MOST: f64 = 0.25;
+
 impl Verdict {
     /// All of them, in the order of a headline.
-    pub const ALL: [Verdict; 4] =
-        [Verdict::Reproduced, Verdict::Contradicted, Verdict::NotDistinguishable, Verdict::NotMeasured];
+    pub const ALL: [Verdict; 5] = [
+        Verdict::Reproduced,
+        Verdict::Contradicted,
+        Verdict::NotDistinguishable,
+        Verdict::Disturbed,
+        Verdict::NotMeasured,
+    ];
 
     /// For a table.
     pub fn text(self) -> &'static str {
@@ -33,6 +47,7 @@ impl Verdict {
             Verdict::Reproduced => "reproduced",
             Verdict::Contradicted => "contradicted",
             Verdict::NotDistinguishable => "not distinguishable here",
+            Verdict::Disturbed => "not judged, the machine was busy",
             Verdict::NotMeasured => "not measured",
         }
     }
@@ -42,7 +57,7 @@ impl Verdict {
         match self {
             Verdict::Reproduced => "less",
             Verdict::Contradicted => "more",
-            Verdict::NotDistinguishable | Verdict::NotMeasured => "same",
+            Verdict::NotDistinguishable | Verdict::Disturbed | Verdict::NotMeasured => "same",
         }
     }
 }
@@ -115,8 +130,24 @@ fn judgement(found: &Found, claim: &Claim, seen: Option<Comparison>) -> Judgemen
         measured: ratio.map(|ratio| ratio.estimate),
         low: ratio.map(|ratio| ratio.low),
         high: ratio.map(|ratio| ratio.high),
-        verdict: seen.map_or(Verdict::NotMeasured, |seen| verdict(claim.is, seen.claim)),
+        verdict: match seen {
+            None => Verdict::NotMeasured,
+            Some(_) if is_disturbed(found, claim) => Verdict::Disturbed,
+            Some(seen) => verdict(claim.is, seen.claim),
+        },
     }
+}
+
+fn is_disturbed(found: &Found, claim: &Claim) -> bool {
+    let cells = [&claim.of, &claim.than]
+        .into_iter()
+        .flat_map(|(target, loads)| loads.iter().flat_map(|&load| found.of(*target, load)));
+    let (mut disturbed, mut all) = (0.0, 0.0);
+    for seen in cells {
+        all += 1.0;
+        disturbed += f64::from(u8::from(seen.cell.marks.contains(&Mark::Disturbed)));
+    }
+    disturbed > DISTURBED_MOST * all
 }
 
 fn verdict(is: Relation, seen: Seen) -> Verdict {
@@ -128,6 +159,28 @@ fn verdict(is: Relation, seen: Seen) -> Verdict {
         (Relation::More, Seen::More) | (Relation::Less, Seen::Less) => Verdict::Reproduced,
         (Relation::More, Seen::Less) | (Relation::Less, Seen::More) => Verdict::Contradicted,
     }
+}
+
+/// The smallest difference that is worth asking for.
+const SMALL: f64 = 1.03;
+
+/// How long a run of this study must be until most of its claims tell a difference of 3 %, as a sentence; by the noise that was seen,
+/// which shrinks with the square root of the number of rounds.
+pub fn power(found: &Found, judgements: &[Judgement]) -> Option<String> {
+    let rounds_needed = |judgement: &Judgement| {
+        let half_width = (judgement.high? / judgement.low?).ln() / 2.0;
+        Some((half_width / SMALL.ln()).powi(2) * f64::from(found.rounds))
+    };
+    if found.rounds < ROUNDS_MIN as u32 || found.round_s <= 0.0 {
+        return None;
+    }
+    let needed = median(&judgements.iter().filter_map(rounds_needed).collect::<Vec<f64>>())?;
+    let rounds = needed.ceil().max(f64::from(ENOUGH));
+    Some(format!(
+        "To see a difference of 3 % in most of these claims takes about {} here, {}.",
+        text::duration(rounds * found.round_s),
+        text::counted(rounds as usize, "round")
+    ))
 }
 
 /// How many claims came out how, as a sentence.
@@ -145,6 +198,7 @@ pub fn headline(judgements: &[Judgement]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
+    use super::super::results::StudyCell;
     use super::*;
 
     #[test]
@@ -175,6 +229,39 @@ mod tests {
         assert!((of("manifold").measured.expect("measured") - 2.0).abs() < 0.1, "{judged:#?}");
         assert_eq!(of("apache2").verdict, Verdict::Contradicted);
         assert_eq!(headline(&judged), "Of 2 claims: 1 reproduced and 1 contradicted.");
+    }
+
+    #[test]
+    fn how_long_a_run_must_be_follows_from_its_noise() {
+        let found = fixture::found();
+        let mut judged = judge_all(&found);
+        let said = |judged: &[Judgement]| power(&found, judged).expect("there are intervals");
+        // Twice the half-width of 3 % takes four times the six rounds of ten seconds.
+        for judgement in &mut judged {
+            (judgement.low, judgement.high) = (Some(1.03f64.powi(-2)), Some(1.03f64.powi(2)));
+        }
+        assert!(said(&judged).contains("about 4 min 0 s here, 24 rounds"), "{}", said(&judged));
+        for judgement in &mut judged {
+            (judgement.low, judgement.high) = (Some(1.0), Some(1.0));
+        }
+        assert!(said(&judged).contains("about 1 min 0 s here, 6 rounds"), "{}", said(&judged));
+        assert_eq!(power(&found, &[]), None);
+    }
+
+    #[test]
+    fn a_busy_machine_has_nothing_to_say() {
+        let mut found = fixture::found();
+        let (of, than) = (found.study.claims[0].of.0, found.study.claims[0].than.0);
+        let verdict = |found: &Found| judge_all(found)[0].verdict;
+        let judged = verdict(&found);
+        let disturb = |found: &mut Found, rounds: u32| {
+            let own = |seen: &&mut StudyCell| [of, than].contains(&seen.cell.target) && seen.cell.round < rounds;
+            found.cells.iter_mut().filter(own).for_each(|seen| seen.cell.marks = vec![Mark::Disturbed]);
+        };
+        disturb(&mut found, 1);
+        assert_eq!(verdict(&found), judged, "one round of six is no reason");
+        disturb(&mut found, 2);
+        assert_eq!(verdict(&found), Verdict::Disturbed);
     }
 
     #[test]

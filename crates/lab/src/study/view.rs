@@ -115,6 +115,7 @@ impl View {
 fn section(found: &Found) -> Section {
     let study = &found.study;
     let claims = claims::judge_all(found);
+    let power = claims::power(found, &claims);
     Section {
         name: study.name.clone(),
         title: study.title.clone(),
@@ -124,7 +125,7 @@ fn section(found: &Found) -> Section {
         claims,
         figures: if study.loads.len() < SWEEP_MIN { bars(found) } else { curves(found) },
         tables: if study.loads.len() < SWEEP_MIN { by_load(found) } else { by_metric(found) },
-        limits: held_against(found),
+        limits: held_against(found).into_iter().chain(power).collect(),
     }
 }
 
@@ -325,6 +326,7 @@ fn limits(studies: &Studies) -> Vec<String> {
                 .to_owned(),
         );
     }
+    limits.extend(studies.environment.suspicions.iter().cloned());
     let fewest = studies.found.iter().map(|found| found.rounds as usize).min().unwrap_or(0);
     if (1..6).contains(&fewest) {
         limits.push(format!(
