@@ -24,6 +24,11 @@ impl Progress {
         Progress { total, first_guess: cell, began: Instant::now(), terminal: stderr().is_terminal(), last_plain: None }
     }
 
+    /// So many more cells are to come.
+    pub fn grow(&mut self, cells: usize) {
+        self.total += cells;
+    }
+
     /// `done` cells are measured, and now comes `what`.
     pub fn show(&mut self, done: usize, what: &str) {
         let line = line(done, self.total, time_left(done, self.total, self.began.elapsed(), self.first_guess), what);

@@ -27,6 +27,17 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether further rounds are worth while: not if a difference is claimed, nor if the interval says that both are the same up to
+    /// a factor of 1 + `precision`.
+    pub fn is_open(&self, precision: f64) -> bool {
+        let same = self.ratio.high <= 1.0 + precision && self.ratio.low >= 1.0 / (1.0 + precision);
+        match self.claim {
+            Verdict::More | Verdict::Less => false,
+            Verdict::NotDistinguishable => !same,
+            Verdict::TooFewRounds => true,
+        }
+    }
+
     /// The comparison seen from the other side.
     pub fn inverse(&self) -> Comparison {
         let claim = match self.claim {
@@ -43,6 +54,23 @@ pub type Rounds<'a> = &'a [Option<f64>];
 
 /// Judges all comparisons of an experiment together: pairs of figures of the same rounds. A comparison without a round in common is `None`.
 pub fn judge(pairs: &[(Rounds<'_>, Rounds<'_>)]) -> Vec<Option<Comparison>> {
+    judge_within(pairs, ERROR)
+}
+
+/// As [`judge`], where the experiment is looked at again and again while rounds come in, and ended when all is decided: look number `look`, from
+/// 1, spends its share of the error, 1/(k (k + 1)) for look k. The shares add up to one however many looks follow, and they hold however looks
+/// depend on each other.
+pub fn judge_look(pairs: &[(Rounds<'_>, Rounds<'_>)], look: u32) -> Vec<Option<Comparison>> {
+    let look = f64::from(look.max(1));
+    judge_within(pairs, ERROR / (look * (look + 1.0)))
+}
+
+/// The number of rounds to look at after `rounds`: half as many again, so that looks are few and little time is wasted between them.
+pub fn next_look(rounds: u32) -> u32 {
+    rounds.saturating_add((rounds / 2).max(1))
+}
+
+fn judge_within(pairs: &[(Rounds<'_>, Rounds<'_>)], error: f64) -> Vec<Option<Comparison>> {
     let mut judged: Vec<Option<Comparison>> = pairs
         .iter()
         .map(|(a, b)| {
@@ -55,7 +83,7 @@ pub fn judge(pairs: &[(Rounds<'_>, Rounds<'_>)]) -> Vec<Option<Comparison>> {
     let all = by_p.len();
     let mut refused = false;
     for (place, comparison) in by_p.into_iter().enumerate() {
-        refused |= comparison.p * (all - place) as f64 > ERROR;
+        refused |= comparison.p * (all - place) as f64 > error;
         if refused && comparison.claim != Verdict::TooFewRounds {
             comparison.claim = Verdict::NotDistinguishable;
         }
@@ -117,6 +145,61 @@ mod tests {
                 assert!(fooled <= 200, "{noise:?}, {n} rounds: {fooled} of 4000");
             }
         }
+    }
+
+    /// Rounds of a whole experiment come in, and it ends as soon as every comparison is decided to 5 %.
+    fn until_decided(noise: Noise, truth: f64, seed: u64) -> (Vec<Comparison>, usize) {
+        const MOST: u32 = 33;
+        let all = rounds(noise, [truth, truth, truth, 1.0, 1.0, 1.0], MOST as usize, seed);
+        let (left, right) = all.split_at(3);
+        let (mut n, mut look) = (5, 1);
+        loop {
+            let so_far = |target: &Vec<Option<f64>>| target[..n as usize].to_vec();
+            let (left, right): (Vec<_>, Vec<_>) =
+                (left.iter().map(so_far).collect(), right.iter().map(so_far).collect());
+            let pairs: Vec<(Rounds<'_>, Rounds<'_>)> =
+                left.iter().flat_map(|a| right.iter().map(move |b| (&a[..], &b[..]))).collect();
+            let judged: Vec<Comparison> = judge_look(&pairs, look).into_iter().flatten().collect();
+            if n == MOST || !judged.iter().any(|comparison| comparison.is_open(0.05)) {
+                return (judged, n as usize);
+            }
+            (n, look) = (next_look(n).min(MOST), look + 1);
+        }
+    }
+
+    #[test]
+    fn looking_again_and_again_fools_no_more_often() {
+        for noise in NOISES {
+            let claims =
+                |seed| until_decided(*noise, 1.0, seed).0.iter().any(|c| c.claim != Verdict::NotDistinguishable);
+            let fooled = (0..2000).filter(|seed| claims(*seed)).count();
+            assert!(fooled <= 100, "{noise:?}: {fooled} of 2000");
+        }
+    }
+
+    /// The interval that an experiment ends with was not chosen by its rounds alone, and still holds the truth as often as stated.
+    #[test]
+    fn intervals_at_the_end_hold_the_truth_as_often_as_stated() {
+        for (noise, truth) in
+            [(Noise::Normal, 1.0), (Noise::Normal, 1.07), (Noise::Outliers, 1.2), (Noise::Skewed, 1.07)]
+        {
+            let (mut held, mut all) = (0, 0);
+            for seed in 0..1000 {
+                let (judged, _) = until_decided(noise, truth, seed);
+                held += judged.iter().filter(|c| c.ratio.low <= truth && truth <= c.ratio.high).count();
+                all += judged.len();
+            }
+            let coverage = f64::from(u32::try_from(held).expect("few")) / all as f64;
+            assert!((0.92..=0.975).contains(&coverage), "{noise:?} {truth}: {coverage}");
+        }
+    }
+
+    #[test]
+    fn large_differences_end_early_and_small_ones_do_not() {
+        let rounds_of =
+            |truth| (0..100).map(|seed| until_decided(Noise::Normal, truth, seed).1).sum::<usize>() as f64 / 100.0;
+        let (large, small) = (rounds_of(2.0), rounds_of(1.04));
+        assert!(large < 6.0 && small > 10.0, "{large} {small}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! - [`ratio_interval`]: how many times one target's figure is another's, paired by round.
 //! - [`runs_ratio_interval`]: the same of two runs whose rounds have nothing to do with each other.
 //! - [`Interval::verdict`]: whether a ratio is told apart from 1 at all.
-//! - [`judge`]: what may be claimed of many ratios at once.
+//! - [`judge`]: what may be claimed of many ratios at once; [`judge_look`] while rounds still come in.
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
 //! - [`share_interval`]: what part of requests was bad, where neighbours share their fate.
 //! - [`sums_interval`] and [`quotient`]: an interval within one run from its seconds, and the ratio of two.
@@ -31,7 +31,7 @@ mod signed_rank;
 #[cfg(test)]
 mod simulation;
 
-pub use claims::{Comparison, ERROR, Rounds, judge};
+pub use claims::{Comparison, ERROR, Rounds, judge, judge_look, next_look};
 pub use describe::{geometric_mean, median, quantile};
 pub use interval::{Interval, LEVEL, ROUNDS_MIN, Verdict, attainable_level};
 pub use rank_sum::runs_ratio_interval;

@@ -1,6 +1,6 @@
 //! What was published, held against what was measured: reproduced, contradicted, or not to be told here.
 
-use manifold_stats::{Comparison, ROUNDS_MIN, Rounds, Verdict as Seen, judge, median};
+use manifold_stats::{Comparison, ROUNDS_MIN, Rounds, Verdict as Seen, judge, judge_look, median};
 use serde::Serialize;
 
 use super::file::Relation;
@@ -107,6 +107,15 @@ impl Judgement {
 
 /// Judges all claims of a study together, so that all of them are wrong no more often than one would be.
 pub fn judge_all(found: &Found) -> Vec<Judgement> {
+    found.study.claims.iter().zip(compare(found)).map(|(claim, seen)| judgement(found, claim, seen)).collect()
+}
+
+/// Whether further rounds may decide a claim that is not decided yet.
+pub fn are_open(found: &Found) -> bool {
+    compare(found).into_iter().flatten().any(|seen| seen.is_open(found.study.precision))
+}
+
+fn compare(found: &Found) -> Vec<Option<Comparison>> {
     let claims = &found.study.claims;
     let pairs: Vec<_> = claims
         .iter()
@@ -116,7 +125,10 @@ pub fn judge_all(found: &Found) -> Vec<Judgement> {
         })
         .collect();
     let borrowed: Vec<(Rounds<'_>, Rounds<'_>)> = pairs.iter().map(|(a, b)| (&a[..], &b[..])).collect();
-    claims.iter().zip(judge(&borrowed)).map(|(claim, seen)| judgement(found, claim, seen)).collect()
+    match found.looks {
+        0 => judge(&borrowed),
+        look => judge_look(&borrowed, look),
+    }
 }
 
 fn judgement(found: &Found, claim: &Claim, seen: Option<Comparison>) -> Judgement {

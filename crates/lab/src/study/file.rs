@@ -33,6 +33,11 @@ pub struct File {
     /// How often every cell is measured.
     #[serde(default = "rounds")]
     pub rounds: Spanned<u32>,
+    /// If claims are still open then: further rounds up to this number.
+    pub most_rounds: Option<u32>,
+    /// A claim is decided where both sides are the same up to this share.
+    #[serde(default = "precision")]
+    pub precision: f64,
     /// What `--scaled` changes.
     #[serde(default)]
     pub scaled: Scaled,
@@ -61,12 +66,18 @@ fn rounds() -> Spanned<u32> {
     Spanned::new(0..0, 5)
 }
 
+fn precision() -> f64 {
+    0.05
+}
+
 /// What is different in a smaller run of the same experiment.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scaled {
     /// Rounds instead of the file's.
     pub rounds: Option<u32>,
+    /// Instead of the file's.
+    pub most_rounds: Option<u32>,
     /// Numbers of requests are so many times smaller, but never below the number of connections.
     pub divide_requests_by: Option<u64>,
     /// Seconds instead of those of the loads.

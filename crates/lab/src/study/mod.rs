@@ -104,7 +104,7 @@ impl Settings {
         let study = |source: &Source| resolve::resolve(&source.file, &source.name, &source.text, plan.scaled);
         let mut studies = plan.sources.iter().map(study).collect::<Result<Vec<Study>, String>>()?;
         if let Some(rounds) = plan.rounds {
-            studies.iter_mut().for_each(|study| study.rounds = rounds);
+            studies.iter_mut().for_each(|study| (study.rounds, study.most_rounds) = (rounds, rounds));
         }
         let mut words = vec![format!("manifold lab run {}", plan.experiment)];
         words.extend(plan.scaled.then(|| "--scaled".to_owned()));

@@ -44,6 +44,10 @@ pub struct Study {
     pub show: Vec<Metric>,
     /// How often every cell is measured.
     pub rounds: u32,
+    /// If claims are still open then: further rounds up to this number, which is no less than `rounds`.
+    pub most_rounds: u32,
+    /// A claim is decided where both sides are the same up to this share.
+    pub precision: f64,
     /// The page.
     pub page: Page,
     /// Each server with each of its settings.
@@ -199,12 +203,33 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     if !(1..=1000).contains(&rounds) {
         return Err(place(file.rounds.span().start)(format!("rounds = {rounds}: 1 to 1000 are possible")));
     }
+    let most_rounds = file.scaled.most_rounds.filter(|_| scaled).or(file.most_rounds).unwrap_or(rounds).max(rounds);
+    if most_rounds > 1000 {
+        return Err(format!("{name}: most-rounds = {most_rounds}: 1000 are possible"));
+    }
+    if !(0.001..=1.0).contains(&file.precision) {
+        return Err(format!("{name}: precision = {}: a share from 0.001 to 1 is needed", file.precision));
+    }
     if scaled {
         shrink(&mut loads, &file.scaled);
     }
-    let File { title, question, source, show, .. } = file;
+    let File { title, question, source, show, precision, .. } = file;
     let name = stem.to_owned();
-    Ok(Study { name, title, question, source, show, rounds, page, targets, loads, published, claims })
+    Ok(Study {
+        name,
+        title,
+        question,
+        source,
+        show,
+        rounds,
+        most_rounds,
+        precision,
+        page,
+        targets,
+        loads,
+        published,
+        claims,
+    })
 }
 
 fn made_up(body: Vec<u8>) -> Page {

@@ -52,6 +52,8 @@ pub struct Found {
     pub missing: Vec<Missing>,
     /// Complete rounds.
     pub rounds: u32,
+    /// How often the claims were looked at while rounds came in; 0 where the number of rounds was fixed.
+    pub looks: u32,
     /// How long a round takes, seconds, pauses and looks at memory included.
     pub round_s: f64,
     /// Every cell in the order measured.

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use manifold_stats::Rng;
+use manifold_stats::{Rng, next_look};
 
 use super::keeper::{Keeper, Resumed};
 use super::resolve::{Load, Study, Subject};
 use super::results::{FORMAT, Found, Studies, StudyCell};
-use super::{Settings, page, view};
+use super::{Settings, claims, page, view};
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::{self, Step};
@@ -129,12 +129,18 @@ impl Lab {
         let mut study = study.clone();
         let site = self.site(&study)?;
         let (mut fleet, versions, missing) = self.start(&mut study, &site)?;
-        let mut found = Found { study, versions, missing, rounds: 0, round_s: 0.0, cells: Vec::new() };
+        let mut found = Found { study, versions, missing, rounds: 0, looks: 0, round_s: 0.0, cells: Vec::new() };
         let mut ended = None;
         let cells = fleet.len() * found.study.loads.len() * found.study.rounds as usize;
         let guess = estimate_s(&found.study) / cells.max(1) as f64;
         let mut progress = Progress::new(cells, Duration::from_secs_f64(guess));
-        while found.rounds < found.study.rounds && ended.is_none() {
+        let mut until = found.study.rounds;
+        while ended.is_none() {
+            if found.rounds == until {
+                let Some(further) = further_rounds(&mut found) else { break };
+                progress.grow((further - until) as usize * fleet.len() * found.study.loads.len());
+                until = further;
+            }
             let began = Instant::now();
             ended = self.round(&mut found, &mut fleet, (rng, &mut progress))?;
             if ended.is_none() {
@@ -298,6 +304,16 @@ impl Lab {
     }
 }
 
+/// Looks at the claims: up to how many rounds it goes on, if it does.
+fn further_rounds(found: &mut Found) -> Option<u32> {
+    if found.study.most_rounds == found.study.rounds {
+        return None;
+    }
+    found.looks += 1;
+    let further = next_look(found.rounds).min(found.study.most_rounds);
+    (further > found.rounds && claims::are_open(found)).then_some(further)
+}
+
 /// A target's settings as its configuration has them.
 fn lines(subject: &Subject) -> String {
     let end = if subject.server == Family::Nginx { ";" } else { "" };
@@ -313,6 +329,22 @@ fn folder_name(label: &str) -> String {
 mod tests {
     use super::*;
     use crate::target::Model;
+
+    /// In the fixture both claims are decided after six rounds.
+    #[test]
+    fn rounds_go_on_while_claims_are_open() {
+        let mut found = super::super::fixture::found();
+        (found.study.rounds, found.study.most_rounds) = (6, 6);
+        assert_eq!((further_rounds(&mut found), found.looks), (None, 0), "the number is fixed");
+        found.study.most_rounds = 20;
+        assert_eq!((further_rounds(&mut found), found.looks), (None, 1), "all is decided");
+        found.cells.retain(|seen| seen.cell.round < 2);
+        assert_eq!((further_rounds(&mut found), found.looks), (Some(9), 2));
+        found.study.most_rounds = 7;
+        assert_eq!(further_rounds(&mut found), Some(7));
+        found.rounds = 7;
+        assert_eq!(further_rounds(&mut found), None, "there is no more");
+    }
 
     #[test]
     fn settings_become_lines_and_labels_folders() {

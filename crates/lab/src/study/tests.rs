@@ -93,8 +93,8 @@ fn the_schema_knows_every_key_that_is_read() {
     words_of(&schema, &mut words);
     let head = "format = 1\ntitle = \"t\"\nquestion = \"q\"\n";
     for (rest, keys) in [
-        ("nothing = 1\n", 12),
-        ("scaled = { nothing = 1 }\n", 3),
+        ("nothing = 1\n", 14),
+        ("scaled = { nothing = 1 }\n", 4),
         ("page = { nothing = 1 }\n", 4),
         ("[[target]]\nname = \"a\"\nnothing = 1\n", 5),
         ("[[load]]\nconnections = 1\nnothing = 1\n", 5),

@@ -295,6 +295,13 @@ fn held_against(found: &Found) -> Vec<String> {
     let mut limits = Vec::new();
     if found.rounds < found.study.rounds {
         limits.push(format!("{} of {} rounds are complete.", found.rounds, found.study.rounds));
+    } else if found.looks > 0 {
+        limits.push(format!(
+            "{} were made: all claims were looked at {}, until they were decided or {} rounds were made.",
+            text::counted(found.rounds as usize, "round"),
+            text::counted(found.looks as usize, "time"),
+            found.study.most_rounds
+        ));
     }
     for missing in &found.missing {
         limits.push(format!("{} is not in it: {}.", crate::words::capital(&missing.label), missing.reason));
