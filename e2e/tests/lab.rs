@@ -161,16 +161,19 @@ fn published_experiments_are_repeated_and_their_claims_judged() {
         ("max-requests", 6, 6 * 10),
         ("max-concurrency", 6, 6 * 10),
         ("settings-matrix", 14, 14 * 4),
+        ("slow-clients", 6, 6 * 4),
     ];
     assert_eq!(shape, expected, "{said}");
     let cells: Vec<&Value> = found.iter().flat_map(|found| found["cells"].as_array().unwrap()).collect();
-    let answered = cells.iter().filter(|cell| cell["completed"].as_u64().unwrap() > 0).count();
-    assert_eq!(answered, cells.len(), "{said}");
-    assert!(cells.iter().all(|cell| cell["pss_kib"].as_u64().unwrap() > 0), "memory is looked at after each load");
+    let (slow, asking): (Vec<&Value>, Vec<&Value>) = cells.into_iter().partition(|cell| cell["held"].is_number());
+    assert!(slow.len() == 24 && slow.iter().any(|cell| cell["held"].as_u64().unwrap() >= 140), "{slow:#?}");
+    let answered = asking.iter().filter(|cell| cell["completed"].as_u64().unwrap() > 0).count();
+    assert_eq!(answered, asking.len(), "{said}");
+    assert!(asking.iter().all(|cell| cell["pss_kib"].as_u64().unwrap() > 0), "memory is looked at after each load");
     let claims = claims.as_array().unwrap();
     // Of one round nothing can be told, and the report says so.
     let nothing = |claim: &Value| ["not-distinguishable", "disturbed"].contains(&claim["verdict"].as_str().unwrap());
-    assert!(claims.len() == 28 && claims.iter().all(nothing), "{claims:#?}");
+    assert!(claims.len() == 32 && claims.iter().all(nothing), "{claims:#?}");
     let again = binary::command(["lab", "report"]).arg(&folder).output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
     let dom = chromium(&["--dump-dom"], &folder.join("report.html"));

@@ -136,7 +136,7 @@ Examples:
 const OTHERS: [(&str, &str); 3] = [
     (peers::PLACE, "beside h2o, lighttpd, caddy and a server that does nothing, in 14 minutes"),
     (generators::PLACE, "our load generators beside wrk, h2load, ab, siege..., in 6 minutes"),
-    (study::ORIGIN, "the first five of the following, with one report"),
+    (study::ORIGIN, "the first six of the following, with one report"),
 ];
 
 /// What stands under the help of `lab run`.

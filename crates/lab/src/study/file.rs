@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::metric::Metric;
 use super::sweep::Numbers;
+use crate::slow_test::kind::Kind;
 use crate::target::{Family, Model};
 
 /// The version of the files' form that is read.
@@ -149,6 +150,10 @@ pub struct Load {
     pub name: Option<String>,
     /// Connections at the same time.
     pub connections: Numbers,
+    /// Instead of asking, so many connections of each of these kinds are slow; the numbers are tried in ascending order, until a normal
+    /// client beside them is not answered within a second.
+    #[serde(default)]
+    pub slow_clients: Vec<Kind>,
     /// So many requests; `"connections"` for one on each.
     pub requests: Option<Numbers>,
     /// So long, instead.

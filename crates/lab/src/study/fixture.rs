@@ -58,6 +58,7 @@ fn cell(round: u32, target: usize, rate: f64) -> StudyCell {
         received_bytes: 3_000_000,
         connect_ms: Some(Connecting { mean: 0.1, longest: 3.0 }),
         deviation_ms: Some(ms / 2.0),
+        held: None,
         percentiles_ms: [0.9, 1.0, 1.2, 1.4, 2.0, 2.5, 3.0, 4.0].map(|part| part * ms).to_vec(),
     }
 }

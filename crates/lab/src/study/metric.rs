@@ -50,6 +50,8 @@ pub enum Metric {
     CpuPerRequest,
     /// Memory of the server when the load had ended: PSS of all its processes.
     Memory,
+    /// The most slow clients beside which a normal one is still answered within a second, of the numbers that were tried.
+    Held,
 }
 
 /// How a metric's numbers are written.
@@ -105,6 +107,7 @@ impl Metric {
             Metric::CpuPercent => "CPU of one processor",
             Metric::CpuPerRequest => "CPU a request",
             Metric::Memory => "Memory",
+            Metric::Held => "Slow clients held",
         }
     }
 
@@ -112,7 +115,7 @@ impl Metric {
     pub fn unit(self) -> Unit {
         match self {
             Metric::TimeTaken => Unit::Seconds,
-            Metric::RequestsPerSecond | Metric::Failed | Metric::TransferRate => Unit::Number,
+            Metric::RequestsPerSecond | Metric::Failed | Metric::TransferRate | Metric::Held => Unit::Number,
             Metric::CpuPercent => Unit::Percent,
             Metric::CpuPerRequest => Unit::Micros,
             Metric::Memory => Unit::Mib,
@@ -138,7 +141,7 @@ impl Metric {
     pub fn text(self, value: f64) -> String {
         match self.unit() {
             Unit::Seconds if value < 1.0 => format!("{value:.3}"),
-            _ if self == Metric::Failed => text::grouped(value.round() as i64),
+            _ if matches!(self, Metric::Failed | Metric::Held) => text::grouped(value.round() as i64),
             _ => text::number(value),
         }
     }
@@ -157,18 +160,17 @@ impl Metric {
     /// The cell's value; `None` where it has none, or where its answers were not the page.
     pub fn of(self, seen: &StudyCell) -> Option<f64> {
         let cell = &seen.cell;
-        if self == Metric::Failed {
-            return Some(seen.failed as f64);
-        }
-        if !cell.usable() {
-            return None;
+        match self {
+            Metric::Failed if seen.held.is_none() => return Some(seen.failed as f64),
+            Metric::Held => return seen.held.map(f64::from),
+            _ if !cell.usable() => return None,
+            _ => {}
         }
         let latency = |of: fn(&crate::results::Latency) -> f64| cell.latency_us.as_ref().map(|l| of(l) / 1000.0);
         match self {
             Metric::TimeTaken => Some(cell.seconds),
             Metric::RequestsPerSecond => Some(cell.requests_per_second),
             Metric::TransferRate => Some(seen.received_bytes as f64 / 1024.0 / cell.seconds),
-            Metric::Failed => Some(seen.failed as f64),
             Metric::ConnectMean => seen.connect_ms.map(|connect| connect.mean),
             Metric::ConnectLongest => seen.connect_ms.map(|connect| connect.longest),
             Metric::Mean => latency(|l| l.mean),
@@ -179,6 +181,7 @@ impl Metric {
                 (cell.worked_on > 0 && cell.cpu_s > 0.0).then(|| cell.cpu_s * 1e6 / cell.worked_on as f64)
             }
             Metric::Memory => cell.pss_kib.map(|kib| kib as f64 / 1024.0),
+            // The two above, and percentiles.
             percentile => {
                 let place = PERCENTILES.iter().position(|(metric, _)| *metric == percentile)?;
                 seen.percentiles_ms.get(place).copied()
@@ -211,6 +214,7 @@ mod tests {
             received_bytes: 4096,
             connect_ms: Some(Connecting { mean: 0.5, longest: 7.0 }),
             deviation_ms: Some(1.25),
+            held: Some(400),
             percentiles_ms: vec![1.5, 1.6, 1.7, 1.8, 3.0, 5.0, 8.0, 9.0],
         }
     }
@@ -221,7 +225,6 @@ mod tests {
             (Metric::TimeTaken, 2.0, "Time taken, s"),
             (Metric::RequestsPerSecond, 50.0, "Requests a second"),
             (Metric::TransferRate, 2.0, "Transfer rate, KiB/s"),
-            (Metric::Failed, 3.0, "Failed requests"),
             (Metric::ConnectMean, 0.5, "Connect, mean, ms"),
             (Metric::ConnectLongest, 7.0, "Connect, longest, ms"),
             (Metric::Mean, 2.0, "Latency, mean, ms"),
@@ -233,6 +236,7 @@ mod tests {
             (Metric::CpuPercent, 25.0, "CPU of one processor, %"),
             (Metric::CpuPerRequest, 5000.0, "CPU a request, µs"),
             (Metric::Memory, 2.0, "Memory, MiB"),
+            (Metric::Held, 400.0, "Slow clients held"),
         ] {
             assert_eq!(metric.of(&cell()), Some(expected), "{metric:?}");
             assert_eq!(metric.heading(), heading);
@@ -255,6 +259,7 @@ mod tests {
     fn wrong_answers_leave_nothing_but_their_number() {
         let mut seen = cell();
         seen.cell.marks = vec![Mark::WrongLength];
+        seen.held = None;
         assert_eq!((Metric::P50.of(&seen), Metric::Failed.of(&seen)), (None, Some(3.0)));
     }
 }

@@ -11,6 +11,7 @@ use super::metric::Metric;
 use super::sweep::Numbers;
 use super::view;
 use crate::generator::Amount;
+use crate::slow_test::kind::Kind;
 use crate::store::Key;
 use crate::target::{Family, Model};
 
@@ -127,8 +128,25 @@ pub struct Load {
     pub connections: u32,
     /// Whether they are kept.
     pub keep_alive: bool,
-    /// When it ends.
-    pub amount: Amount,
+    /// What it does.
+    pub work: Work,
+}
+
+/// What a load does.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// It asks, until so much is done.
+    Asks(Amount),
+    /// It is slow in this way, with these numbers of clients one after the other.
+    Holds(Kind, Vec<u32>),
+}
+
+impl Work {
+    /// Whether it is so many requests.
+    fn is_requests(&self, requests: u64) -> bool {
+        *self == Work::Asks(Amount::Requests(requests))
+    }
 }
 
 /// Published figures of one target's name under one load.
@@ -181,6 +199,10 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     let mut labels = BTreeSet::new();
     if let Some(twice) = targets.iter().map(Subject::label).find(|label| !labels.insert(label.clone())) {
         return Err(format!("{name}: there are two targets \"{twice}\"; give one of them another name"));
+    }
+    let slow = loads.iter().any(|load| matches!(load.work, Work::Holds(..)));
+    if slow && page.site.is_some() {
+        return Err(format!("{name}: slow clients ask for a page that is made up; leave site out"));
     }
     match targets.len() * loads.len() {
         0 => return Err(format!("{name}: nothing is measured; give at least one [[target]] and one [[load]]")),
@@ -345,6 +367,9 @@ fn resolve_load(load: &file::Load) -> Result<Vec<Load>, String> {
         Flags::One(flag) => vec![*flag],
         Flags::Many(flags) => flags.clone(),
     };
+    if !load.slow_clients.is_empty() {
+        return slow_loads(load);
+    }
     let mut loads = Vec::new();
     for connections in load.connections.resolve(CONNECTIONS_MAX).map_err(|said| format!("connections: {said}"))? {
         let amounts: Vec<Amount> = match (&load.requests, load.seconds) {
@@ -364,7 +389,7 @@ fn resolve_load(load: &file::Load) -> Result<Vec<Load>, String> {
                 name: load.name.clone(),
                 connections: connections as u32,
                 keep_alive,
-                amount,
+                work: Work::Asks(amount),
             }));
         }
     }
@@ -372,6 +397,24 @@ fn resolve_load(load: &file::Load) -> Result<Vec<Load>, String> {
         return Err("a load with a name is a single one; leave the name out, or make one [[load]] for each".to_owned());
     }
     Ok(loads)
+}
+
+fn slow_loads(load: &file::Load) -> Result<Vec<Load>, String> {
+    if load.requests.is_some() || load.seconds.is_some() || load.name.is_some() {
+        return Err("slow clients have numbers of connections and nothing else; leave requests, seconds and name out"
+            .to_owned());
+    }
+    let numbers = load.connections.resolve(CONNECTIONS_MAX).map_err(|said| format!("connections: {said}"))?;
+    let mut numbers: Vec<u32> = numbers.into_iter().map(|number| number as u32).collect();
+    numbers.sort_unstable();
+    let most = numbers.last().copied().unwrap_or(0);
+    let of = |&kind: &Kind| Load {
+        name: Some(kind.name().to_owned()),
+        connections: most,
+        keep_alive: false,
+        work: Work::Holds(kind, numbers.clone()),
+    };
+    Ok(load.slow_clients.iter().map(of).collect())
 }
 
 fn resolve_published(entry: &file::Published, names: &BTreeSet<&str>, loads: &[Load]) -> Result<Published, String> {
@@ -441,7 +484,7 @@ fn chosen_loads(chosen: &Chosen, loads: &[Load]) -> Vec<usize> {
     let is = |load: &Load| {
         chosen.load.as_ref().is_none_or(|name| load.name.as_ref() == Some(name))
             && chosen.connections.is_none_or(|connections| load.connections == connections)
-            && chosen.requests.is_none_or(|requests| load.amount == Amount::Requests(requests))
+            && chosen.requests.is_none_or(|requests| load.work.is_requests(requests))
             && chosen.keep_alive.is_none_or(|keep_alive| load.keep_alive == keep_alive)
     };
     loads.iter().enumerate().filter(|(_, load)| is(load)).map(|(index, _)| index).collect()
@@ -449,7 +492,8 @@ fn chosen_loads(chosen: &Chosen, loads: &[Load]) -> Vec<usize> {
 
 fn shrink(loads: &mut [Load], scaled: &file::Scaled) {
     for load in loads {
-        load.amount = match load.amount {
+        let Work::Asks(amount) = &mut load.work else { continue };
+        *amount = match *amount {
             Amount::Requests(requests) => {
                 let fewer = requests / scaled.divide_requests_by.unwrap_or(1).max(1);
                 Amount::Requests(fewer.max(u64::from(load.connections)).min(requests))

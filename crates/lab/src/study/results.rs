@@ -76,6 +76,9 @@ pub struct StudyCell {
     pub connect_ms: Option<Connecting>,
     /// Standard deviation of latency, milliseconds.
     pub deviation_ms: Option<f64>,
+    /// The most slow clients beside which a normal one was answered in time; in cells of slow clients only.
+    #[serde(default)]
+    pub held: Option<u32>,
     /// The percentiles of [`PERCENTILES`], milliseconds; empty without answers.
     pub percentiles_ms: Vec<f64>,
 }
@@ -89,6 +92,11 @@ pub struct Connecting {
 }
 
 impl StudyCell {
+    /// A cell of slow clients.
+    pub fn holding(load: usize, cell: Cell, held: u32) -> StudyCell {
+        StudyCell { load, cell, held: Some(held), ..StudyCell::default() }
+    }
+
     /// What the laboratory saw, and what the generator reported.
     pub fn new(load: usize, cell: Cell, report: &Report) -> StudyCell {
         let latencies = report.histogram.as_ref().and_then(|histogram| Distribution::latencies(histogram).ok());
@@ -103,6 +111,7 @@ impl StudyCell {
                 .latency_us
                 .map(|connect| Connecting { mean: connect.mean / 1000.0, longest: connect.max / 1000.0 }),
             deviation_ms: latencies.as_ref().map(|l| l.histogram.stdev() / 1000.0),
+            held: None,
             percentiles_ms: PERCENTILES
                 .iter()
                 .filter_map(|&(_, quantile)| Some(percentile(quantile)? / 1000.0))

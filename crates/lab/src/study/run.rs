@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use manifold_stats::{Rng, next_look};
 
 use super::keeper::{Keeper, Resumed};
-use super::resolve::{Load, Study, Subject};
+use super::resolve::{Load, Study, Subject, Work};
 use super::results::{FORMAT, Found, Studies, StudyCell};
-use super::{Settings, claims, page, view};
+use super::{Settings, claims, page, slow, view};
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::{self, Step};
@@ -19,9 +19,10 @@ use crate::generator::{Amount, Bench, Memory};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
-use crate::results::{Environment, Missing};
+use crate::results::{Cell, Environment, Missing};
 use crate::run::{Ended, raise_descriptors};
 use crate::server::{self, CONFIG_FILE, Page, Server};
+use crate::slow_test::kind::{LARGE, LARGE_BYTES};
 use crate::staged::{Recipe, Stage};
 use crate::target::{Family, Installed};
 use crate::text;
@@ -73,9 +74,10 @@ pub fn run(settings: &Settings, resumed: Option<Resumed>) -> Result<ExitCode> {
 
 /// How long a study takes, by a guess at the servers' speed.
 fn estimate_s(study: &Study) -> f64 {
-    let cell = |load: &Load| match load.amount {
-        Amount::Seconds(seconds) => seconds + WARM_UP.as_secs_f64() + CELL_OVERHEAD_S,
-        Amount::Requests(requests) => requests as f64 / RATE_GUESS + CELL_OVERHEAD_S,
+    let cell = |load: &Load| match &load.work {
+        Work::Asks(Amount::Seconds(seconds)) => seconds + WARM_UP.as_secs_f64() + CELL_OVERHEAD_S,
+        Work::Asks(Amount::Requests(requests)) => *requests as f64 / RATE_GUESS + CELL_OVERHEAD_S,
+        Work::Holds(_, numbers) => numbers.len() as f64 * slow::STEP_S,
     };
     let round: f64 = study.loads.iter().map(cell).sum::<f64>() * study.targets.len() as f64;
     round * f64::from(study.rounds) + study.targets.len() as f64
@@ -162,6 +164,9 @@ impl Lab {
             Some(site) => Ok(site.clone()),
             None => {
                 self.pages.write(&study.name, study.page.path.trim_start_matches('/'), &study.page.body)?;
+                if study.loads.iter().any(|load| matches!(load.work, Work::Holds(..))) {
+                    self.pages.write(&study.name, LARGE.trim_start_matches('/'), &vec![b'x'; LARGE_BYTES])?;
+                }
                 self.pages.folder(&study.name)
             }
         }
@@ -254,11 +259,10 @@ impl Lab {
                 found.cells.push(seen);
                 continue;
             }
-            let measured = self.cell(&found.study, (found.rounds, target, load), server);
+            let measured = self.cell(&found.study, (found.rounds, target, index), server);
             let so_far = format!("in {round}, after {done} cells");
             match measured {
-                Ok(Some((cell, report))) => {
-                    let seen = StudyCell::new(index, cell, &report);
+                Ok(Some(seen)) => {
                     self.keeper.keep(&key, &seen);
                     found.cells.push(seen);
                 }
@@ -278,20 +282,30 @@ impl Lab {
     fn cell(
         &self,
         study: &Study,
-        (round, target, load): (u32, usize, &Load),
+        (round, target, index): (u32, usize, usize),
         server: &mut Server,
-    ) -> Result<Option<(crate::results::Cell, manifold_load::report::Report)>> {
+    ) -> Result<Option<StudyCell>> {
         if self.interrupt.came() {
             return Ok(None);
         }
-        server.warm_up = match load.amount {
+        let load = &study.loads[index];
+        let amount = match &load.work {
+            Work::Asks(amount) => *amount,
+            Work::Holds(kind, numbers) => {
+                let place = slow::Place { manifold: &self.stage.manifold, interrupt: &self.interrupt };
+                let seen = place.most_held(server, *kind, numbers, &study.page.body)?;
+                let cell = Cell { round, target, concurrency: load.connections, ..Cell::default() };
+                return Ok(seen.map(|held| StudyCell::holding(index, cell, held)));
+            }
+        };
+        server.warm_up = match amount {
             Amount::Seconds(_) => WARM_UP,
             // As with ab, the first request counts.
             Amount::Requests(_) => Duration::ZERO,
         };
         let bench = Bench {
             manifold: &self.stage.manifold,
-            amount: load.amount,
+            amount,
             generator: &self.cores.generator,
             pin: !self.cores.shared(),
             memory: Memory::AfterLoad,
@@ -300,7 +314,8 @@ impl Lab {
             log: &self.log,
         };
         let load = experiment::Load { keep_alive: load.keep_alive, concurrency: load.connections };
-        bench.measure_whole(&Step { round, target, load }, server, &self.interrupt)
+        let measured = bench.measure_whole(&Step { round, target, load }, server, &self.interrupt)?;
+        Ok(measured.map(|(cell, report)| StudyCell::new(index, cell, &report)))
     }
 }
 

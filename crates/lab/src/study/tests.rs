@@ -5,6 +5,7 @@ use clap::Parser;
 use super::*;
 use crate::cli::{Cli, Do};
 use crate::generator::Amount;
+use resolve::Work;
 
 fn settings(line: &[&str]) -> Result<Settings, String> {
     let words = ["lab", "run"].iter().chain(line);
@@ -33,10 +34,11 @@ fn every_built_in_experiment_is_right_in_both_sizes() {
 fn origin_is_all_that_was_published() {
     let settings = settings(&["origin", "--scaled", "--seed", "3"]).expect("it is right");
     let names: Vec<&str> = settings.studies.iter().map(|study| study.name.as_str()).collect();
-    assert_eq!(names, ["default-mpms", "big-page", "max-requests", "max-concurrency", "settings-matrix"]);
+    let expected = ["default-mpms", "big-page", "max-requests", "max-concurrency", "settings-matrix", "slow-clients"];
+    assert_eq!(names, expected);
     assert_eq!(settings.command, "manifold lab run origin --scaled --seed 3");
-    let most = settings.studies.iter().flat_map(|study| study.loads.iter().map(|load| load.amount));
-    assert!(most.clone().all(|amount| !matches!(amount, Amount::Requests(100_000))), "it is scaled down");
+    let most = settings.studies.iter().flat_map(|study| study.loads.iter().map(|load| load.work.clone()));
+    assert!(most.clone().all(|work| work != Work::Asks(Amount::Requests(100_000))), "it is scaled down");
 }
 
 #[test]
@@ -97,10 +99,10 @@ fn the_schema_knows_every_key_that_is_read() {
         ("scaled = { nothing = 1 }\n", 4),
         ("page = { nothing = 1 }\n", 4),
         ("[[target]]\nname = \"a\"\nnothing = 1\n", 5),
-        ("[[load]]\nconnections = 1\nnothing = 1\n", 5),
+        ("[[load]]\nconnections = 1\nnothing = 1\n", 6),
         ("[[claim]]\nnothing = 1\n", 6),
         ("[[published]]\nnothing = 1\n", 5),
-        ("show = [\"nothing\"]\n", 20),
+        ("show = [\"nothing\"]\n", 21),
         ("[[target]]\nname = \"a\"\nmpm = \"nothing\"\n", 5),
     ] {
         let said = file::File::read("x.toml", &format!("{head}{rest}")).expect_err(rest);

@@ -7,7 +7,7 @@ use manifold_stats::{Interval, attainable_level};
 
 use super::claims::{self, Judgement};
 use super::metric::Metric;
-use super::resolve::{Load, Study, Subject};
+use super::resolve::{Load, Study, Subject, Work};
 use super::results::{Found, Studies};
 use crate::cores;
 use crate::generator::Amount;
@@ -112,6 +112,10 @@ impl View {
     }
 }
 
+fn holds(study: &Study) -> bool {
+    study.loads.iter().any(|load| matches!(load.work, Work::Holds(..)))
+}
+
 fn section(found: &Found) -> Section {
     let study = &found.study;
     let claims = claims::judge_all(found);
@@ -123,7 +127,7 @@ fn section(found: &Found) -> Section {
         answer: claims::headline(&claims),
         source: study.source.clone(),
         claims,
-        figures: if study.loads.len() < SWEEP_MIN { bars(found) } else { curves(found) },
+        figures: if study.loads.len() < SWEEP_MIN || holds(study) { bars(found) } else { curves(found) },
         tables: if study.loads.len() < SWEEP_MIN { by_load(found) } else { by_metric(found) },
         limits: held_against(found).into_iter().chain(power).collect(),
     }
@@ -134,9 +138,9 @@ pub fn load_label(load: &Load) -> String {
     if let Some(name) = &load.name {
         return name.clone();
     }
-    let amount = match load.amount {
-        Amount::Requests(requests) => format!(", n = {}", text::grouped(requests as i64)),
-        Amount::Seconds(_) => String::new(),
+    let amount = match load.work {
+        Work::Asks(Amount::Requests(requests)) => format!(", n = {}", text::grouped(requests as i64)),
+        Work::Asks(Amount::Seconds(_)) | Work::Holds(..) => String::new(),
     };
     let kept = if load.keep_alive { ", kept" } else { "" };
     format!("c = {}{amount}{kept}", text::grouped(i64::from(load.connections)))
@@ -144,9 +148,10 @@ pub fn load_label(load: &Load) -> String {
 
 /// What a load is, in words.
 fn load_words(load: &Load) -> String {
-    let amount = match load.amount {
-        Amount::Requests(requests) => format!("{} requests", text::grouped(requests as i64)),
-        Amount::Seconds(seconds) => format!("{} s", text::number(seconds)),
+    let amount = match load.work {
+        Work::Asks(Amount::Requests(requests)) => format!("{} requests", text::grouped(requests as i64)),
+        Work::Asks(Amount::Seconds(seconds)) => format!("{} s", text::number(seconds)),
+        Work::Holds(..) => return format!("up to {} slow clients", text::grouped(i64::from(load.connections))),
     };
     let kept = if load.keep_alive { "kept connections" } else { "a new connection for each request" };
     format!("{} at once, {amount}, {kept}", text::counted(load.connections as usize, "client"))
@@ -214,9 +219,9 @@ fn horizontal(study: &Study) -> (&'static str, fn(&Load) -> u64) {
     if connections.len() > 1 {
         return ("connections", |load| u64::from(load.connections));
     }
-    ("requests", |load| match load.amount {
-        Amount::Requests(requests) => requests,
-        Amount::Seconds(_) => u64::from(load.connections),
+    ("requests", |load| match load.work {
+        Work::Asks(Amount::Requests(requests)) => requests,
+        Work::Asks(Amount::Seconds(_)) | Work::Holds(..) => u64::from(load.connections),
     })
 }
 

@@ -34,12 +34,21 @@ fn loads_are_every_combination() {
     let load =
         "[[load]]\nconnections = \"100..300 step 100\"\nrequests = \"connections\"\nkeep-alive = [true, false]\n";
     let study = read(&format!("{TARGET}{load}{LOAD}")).expect("it is right");
-    let of = |load: &Load| (load.connections, load.keep_alive, load.amount);
+    let of = |load: &Load| (load.connections, load.keep_alive, load.work.clone());
     let got: Vec<_> = study.loads.iter().map(of).collect();
     assert_eq!(got.len(), 7);
-    assert_eq!(got[1], (100, false, Amount::Requests(100)));
-    assert_eq!(got[6], (10, false, Amount::Seconds(1.0)));
+    assert_eq!(got[1], (100, false, Work::Asks(Amount::Requests(100))));
+    assert_eq!(got[6], (10, false, Work::Asks(Amount::Seconds(1.0))));
     assert_eq!((study.page.bytes, study.page.path.as_str(), study.rounds), (44, "/index.html", 5));
+}
+
+#[test]
+fn slow_clients_are_a_load_for_each_kind() {
+    let load = "[[load]]\nconnections = [400, 50]\nslow-clients = [\"slow-head\", \"idle\"]\n";
+    let study = read(&format!("{TARGET}{load}")).expect("it is right");
+    let works: Vec<&Work> = study.loads.iter().map(|load| &load.work).collect();
+    assert_eq!(works, [&Work::Holds(Kind::SlowHead, vec![50, 400]), &Work::Holds(Kind::Idle, vec![50, 400])]);
+    assert_eq!((study.loads[1].name.as_deref(), study.loads[1].connections), (Some("idle"), 400));
 }
 
 #[test]
@@ -79,10 +88,16 @@ fn scaled_runs_are_smaller_but_ask_at_least_once_on_each_connection() {
     );
     let amounts = |scaled| {
         let study = resolve("x.toml", "x", &text, scaled).expect("it is right");
-        (study.rounds, study.loads.iter().map(|load| load.amount).collect::<Vec<_>>())
+        (study.rounds, study.loads.iter().map(|load| load.work.clone()).collect::<Vec<_>>())
     };
-    assert_eq!(amounts(false), (5, vec![Amount::Seconds(1.0), Amount::Requests(1000), Amount::Requests(1000)]));
-    assert_eq!(amounts(true), (2, vec![Amount::Seconds(0.2), Amount::Requests(500), Amount::Requests(10)]));
+    assert_eq!(
+        amounts(false),
+        (5, [Amount::Seconds(1.0), Amount::Requests(1000), Amount::Requests(1000)].map(Work::Asks).to_vec())
+    );
+    assert_eq!(
+        amounts(true),
+        (2, [Amount::Seconds(0.2), Amount::Requests(500), Amount::Requests(10)].map(Work::Asks).to_vec())
+    );
 }
 
 #[test]
@@ -107,6 +122,8 @@ fn mistakes_are_named_with_their_line() {
         ),
         (target("mpm = \"event\"\nwhere = [\"A > 1\"]"), "x.toml:4: A has no number"),
         (load("connections = 0\nseconds = 1.0"), "x.toml:7: connections: 0: a number from 1"),
+        (load("connections = 1\nslow-clients = [\"idle\"]\nseconds = 1.0"), "x.toml:7: slow clients have numbers"),
+        (load("connections = 1\nslow-clients = [\"lazy\"]"), "x.toml:9: unknown variant `lazy`"),
         (load("connections = 1"), "x.toml:7: a load ends after either"),
         (load("connections = 1\nseconds = 0.0"), "x.toml:7: seconds = 0: 0.05 to 3600"),
         (load("connections = 1\nrequests = \"all\""), "x.toml:7: requests: \"all\" is no sweep"),
