@@ -1,12 +1,13 @@
 //! From an experiment file to what is measured: every target, every load, every claim as an index into them, checked.
 
+mod subjects;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::condition;
-use super::file::{self, Chosen, File, Flags, Relation, Scalar, Setting, Side};
+use super::file::{self, Chosen, File, Flags, Relation, Side};
 use super::metric::Metric;
 use super::sweep::Numbers;
 use super::view;
@@ -190,27 +191,13 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     };
     let mut targets = Vec::new();
     for target in &file.targets {
-        targets.extend(resolve_target(target.get_ref()).map_err(place(target.span().start))?);
+        targets.extend(subjects::resolve_target(target.get_ref()).map_err(place(target.span().start))?);
     }
     let mut loads = Vec::new();
     for load in &file.loads {
         loads.extend(resolve_load(load.get_ref()).map_err(place(load.span().start))?);
     }
-    let mut labels = BTreeSet::new();
-    if let Some(twice) = targets.iter().map(Subject::label).find(|label| !labels.insert(label.clone())) {
-        return Err(format!("{name}: there are two targets \"{twice}\"; give one of them another name"));
-    }
-    let slow = loads.iter().any(|load| matches!(load.work, Work::Holds(..)));
-    if slow && page.site.is_some() {
-        return Err(format!("{name}: slow clients ask for a page that is made up; leave site out"));
-    }
-    match targets.len() * loads.len() {
-        0 => return Err(format!("{name}: nothing is measured; give at least one [[target]] and one [[load]]")),
-        cells if cells > CELLS_MAX => {
-            return Err(format!("{name}: {cells} cells a round are too many; {CELLS_MAX} are possible"));
-        }
-        _ => {}
-    }
+    check_cells(&targets, &loads, &page).map_err(|said| format!("{name}: {said}"))?;
     let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     let mut published = Vec::new();
     for entry in &file.published {
@@ -254,6 +241,23 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     })
 }
 
+/// What holds of targets and loads together.
+fn check_cells(targets: &[Subject], loads: &[Load], page: &Page) -> Result<(), String> {
+    let mut labels = BTreeSet::new();
+    if let Some(twice) = targets.iter().map(Subject::label).find(|label| !labels.insert(label.clone())) {
+        return Err(format!("there are two targets \"{twice}\"; give one of them another name"));
+    }
+    let slow = loads.iter().any(|load| matches!(load.work, Work::Holds(..)));
+    if slow && page.site.is_some() {
+        return Err("slow clients ask for a page that is made up; leave site out".to_owned());
+    }
+    match targets.len() * loads.len() {
+        0 => Err("nothing is measured; give at least one [[target]] and one [[load]]".to_owned()),
+        cells if cells > CELLS_MAX => Err(format!("{cells} cells a round are too many; {CELLS_MAX} are possible")),
+        _ => Ok(()),
+    }
+}
+
 fn made_up(body: Vec<u8>) -> Page {
     Page { path: PAGE.to_owned(), site: None, bytes: body.len() as u64, body }
 }
@@ -273,92 +277,6 @@ fn resolve_page(page: &file::Page) -> Result<Page, String> {
             Ok(Page { path: page.path, site: Some(site), bytes: page.body.len() as u64, body: page.body })
         }
         _ => Err("a page is either text, or bytes, or site with a path".to_owned()),
-    }
-}
-
-/// Every server with every combination of settings that meets the conditions.
-fn resolve_target(target: &file::Target) -> Result<Vec<Subject>, String> {
-    let mut subjects = Vec::new();
-    for settings in combinations(&target.settings)? {
-        let numbers: BTreeMap<String, i64> = settings
-            .iter()
-            .filter_map(|(name, value, _)| match value {
-                Scalar::Number(number) => Some((name.clone(), *number)),
-                Scalar::Text(text) => Some((name.clone(), text.parse().ok()?)),
-            })
-            .collect();
-        let mut holds = true;
-        for condition in &target.conditions {
-            holds &= condition::holds(condition, &numbers)?;
-        }
-        if !holds {
-            continue;
-        }
-        let varied = settings.iter().filter(|(.., varies)| *varies);
-        let suffix: String = varied.map(|(name, value, _)| format!(" {name}={}", text_of(value))).collect();
-        let settings: Vec<(String, String)> =
-            settings.into_iter().map(|(name, value, _)| (name, text_of(&value))).collect();
-        for &server in &target.servers {
-            let model = model_of(server, target.mpm)?;
-            let name = format!("{}{suffix}", target.name);
-            subjects.push(Subject { name, server, model, settings: settings.clone() });
-        }
-    }
-    if subjects.is_empty() {
-        return Err(format!("no combination of the settings of \"{}\" meets its conditions", target.name));
-    }
-    Ok(subjects)
-}
-
-fn model_of(server: Family, mpm: Option<Model>) -> Result<Model, String> {
-    match (server, mpm) {
-        (Family::Nginx, None) => Ok(Model::Loop),
-        (Family::Nginx, Some(_)) => Err("nginx has no models; leave mpm out".to_owned()),
-        (Family::Apache2, Some(Model::Percore)) => {
-            Err("apache2 has no percore; write servers = [\"manifold\"]".to_owned())
-        }
-        (Family::Manifold | Family::Apache2, Some(model)) => Ok(model),
-        (Family::Manifold | Family::Apache2, None) => {
-            Err("which model? write mpm = \"event\", for instance".to_owned())
-        }
-        (Family::Peer, _) => Err("servers of experiment files are manifold, apache2 and nginx".to_owned()),
-    }
-}
-
-/// A directive, one value of it, and whether it has others.
-type OneSetting = (String, Scalar, bool);
-
-fn combinations(settings: &BTreeMap<String, Setting>) -> Result<Vec<Vec<OneSetting>>, String> {
-    let mut all: Vec<Vec<OneSetting>> = vec![Vec::new()];
-    for (name, setting) in settings {
-        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(format!("settings: {name} is no directive"));
-        }
-        let (values, varies) = match setting {
-            Setting::One(value) => (std::slice::from_ref(value), false),
-            Setting::Many(values) => (values.as_slice(), true),
-        };
-        for value in values {
-            if matches!(value, Scalar::Text(text) if text.contains(['\n', '\r', '\0'])) {
-                return Err(format!("settings: {name}: a value is one line"));
-            }
-        }
-        let with = |value: &Scalar| (name.clone(), value.clone(), varies);
-        all = all
-            .iter()
-            .flat_map(|done| values.iter().map(move |value| [done.clone(), vec![with(value)]].concat()))
-            .collect();
-        if all.len() > CELLS_MAX {
-            return Err(format!("settings have more than {CELLS_MAX} combinations"));
-        }
-    }
-    Ok(all)
-}
-
-fn text_of(value: &Scalar) -> String {
-    match value {
-        Scalar::Number(number) => number.to_string(),
-        Scalar::Text(text) => text.clone(),
     }
 }
 

@@ -85,7 +85,8 @@ impl Line {
     /// # Errors
     /// The error of the call that failed, or what TLS refuses.
     pub fn open(route: Route, to: &Address, client: Option<Client>, buffers: &mut Buffers) -> Result<Line, Trouble> {
-        let socket = begin_connecting(to, Origin { local: None, buffer: None, no_delay: true }).map_err(Trouble::System)?;
+        let socket =
+            begin_connecting(to, Origin { local: None, buffer: None, no_delay: true }).map_err(Trouble::System)?;
         let mut line = Line { route, socket, stage: Stage::Plain, waiting: Vec::new(), connected: false };
         match (client, &line.route) {
             (None, _) => {}
