@@ -371,6 +371,35 @@ fn a_host_that_has_no_address_is_an_error_before_the_run() {
     );
 }
 
+/// However many others can be found: what a request would be lost to is told before the first one.
+#[test]
+fn one_unknown_host_of_several_is_an_error_before_the_run() {
+    let url = serve(|mut stream, _| always(&mut stream, OK));
+    let args = ["-n", "10", &url, "http://nowhere.invalid/", &url].map(OsString::from);
+    let Ok(Command::Run(options)) = parse(args.into_iter()) else { panic!("not understood") };
+    let error = run(&options).unwrap_err().to_string();
+    assert!(error.starts_with("cannot resolve nowhere.invalid: "), "{error}");
+}
+
+/// A server that goes away once the run has begun.
+#[test]
+fn refused_connections_have_their_class() {
+    on_both(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let serving = std::thread::Builder::new().spawn(move || {
+            let _probe = listener.accept().unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            drop(listener);
+            once(stream, LAST).unwrap();
+        });
+        let report = load(&url, "-c 1 -n 5");
+        serving.unwrap().join().unwrap();
+        assert_eq!((report.completed, report.errors.connect, report.errors.total()), (1, 4, 4), "{:?}", report.errors);
+        assert_eq!(report.failures.get("connect-refused"), Some(&4), "{:?}", report.failures);
+    });
+}
+
 #[test]
 fn nobody_listening_is_an_error_before_the_run() {
     on_both(|| {

@@ -44,6 +44,9 @@ pub const ANSWERS: &[Case] = &[
     case("failures = 3", "-c1 -r10 http://127.0.0.1:NOBODY/"),
     case("failures = 3", "-c1 -r10 URL/500"),
     case("", "-c1 -r1 http://nohost.invalid/"),
+    // A name that cannot be found costs its own request.
+    case("", "-c1 -r3 -f hosts"),
+    case("", "-c1 -r1 URL/redirect-unknown"),
     case("", "-c1 -r1 foo://x/"),
     case("verbose = false", "-c1 -r1 foo://x/"),
     case("connection = keep-alive", "-c1 -r3 URL/x"),

@@ -114,7 +114,7 @@ pub fn run(which: Which, case: Case, target: &Target, longest: Duration, nobody:
 pub const HANGS: &str = "it hangs";
 
 /// Files that command lines name.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("five", "URL/1\nURL/2\nURL/3\nURL/4\nURL/5\n"),
     (
         "variables",
@@ -125,6 +125,7 @@ const FILES: [(&str, &str); 9] = [
     ("body.json", "{\"a\": 1}\n\n"),
     ("body.txt", "a=b\n"),
     ("nothing", "# only comments\n\n"),
+    ("hosts", "URL/1\nhttp://nohost.invalid/\nURL/2\n"),
     ("mixed", "SURL/1\nURL/2\nSURL/3 POST a=b\n"),
     ("other-rc", "verbose = true\ncolor = off\nuser-agent = other\n"),
 ];

@@ -224,6 +224,7 @@ fn answer(path: &str, request: &str) -> Vec<u8> {
         "/redirect-303" => framed("303 See", "Location: dir/there\r\n", "moved"),
         "/redirect-307" => framed("307 Temporary", "Location: /there\r\n", "moved"),
         "/redirect-308" => framed("308 Permanent", "Location: /there\r\n", "moved"),
+        "/redirect-unknown" => framed("302 Found", "Location: http://nohost.invalid/x\r\n", "moved"),
         "/redirect-nowhere" => framed("302 Found", "", "moved"),
         "/redirect-500" => framed("302 Found", "Location: /500\r\n", "moved"),
         "/circle" => framed("302 Found", "Location: /circle\r\n", ""),
