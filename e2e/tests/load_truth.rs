@@ -78,8 +78,10 @@ fn an_open_loop_measures_what_the_target_did() {
     }
 }
 
-/// Whether each percentile is right. A request takes no less than the target meant it to: that holds on any machine. That it takes no
-/// more can be said of a machine only on which neither side was late by its own account, so `false` asks for another try.
+/// Whether each percentile is right: of the time from when requests were sent, which no wait for a processor is part of, since both sides go
+/// by the kernel's stamps; and of the time from when they were due, to which the generator's lateness is allowed by its own account. None is
+/// less than what the target did: that holds on any machine. That it is no more can be said of a machine only which does not hold a thread up
+/// between a look at the clock and the call that follows, so `false` asks for another try.
 fn is_told_truly(what: &str, truth: &Value, measured: &Value, last: bool) -> bool {
     let count = measured["completed"].as_u64().unwrap();
     assert_eq!(truth["requests"], measured["schedule"]["begun"], "{what}: both know of the same requests");
@@ -89,20 +91,22 @@ fn is_told_truly(what: &str, truth: &Value, measured: &Value, last: bool) -> boo
         "{what}"
     );
     let lateness = |summary: &Value| summary["p99"].as_f64().unwrap();
-    let late = lateness(&truth["late_us"]).max(lateness(&measured["schedule"]["lag_us"]));
-    let disturbed = late > DISTURBED_US;
+    let late = lateness(&measured["schedule"]["lag_us"]);
+    let disturbed = late.max(lateness(&truth["late_us"])) > DISTURBED_US;
     let mut right = true;
-    for at in [0.01, 0.1, 0.25, 0.5, 0.75, 0.85, 0.95, 0.99] {
-        let (least, most) =
-            (quantile(&truth["intended_histogram"], at), quantile(&truth["intended_histogram"], at + 0.005));
-        let got = quantile(&measured["histogram"], at);
-        // Both are rounded to a microsecond and three digits.
-        assert!(got >= least * 0.998 - 2.0, "{what}: {at} is {got} us, and was at least {least}");
-        let within = got <= most + (most * 0.02).max(20.0) + late;
-        if !within {
-            eprintln!("{what}: {at} is {got} us, and was {most}; late by {late} us");
+    for (time, allowed) in [("service_histogram", 0.0), ("histogram", late)] {
+        for at in [0.01, 0.1, 0.25, 0.5, 0.75, 0.85, 0.95, 0.99] {
+            let (least, most) =
+                (quantile(&truth["took_histogram"], at), quantile(&truth["took_histogram"], at + 0.005));
+            let got = quantile(&measured[time], at);
+            // Both are rounded to a microsecond and three digits.
+            assert!(got >= least * 0.998 - 2.0, "{what}, {time}: {at} is {got} us, and was at least {least}");
+            let within = got <= most + (most * 0.02).max(20.0) + allowed;
+            if !within {
+                eprintln!("{what}, {time}: {at} is {got} us, and was {most}; late by {late} us");
+            }
+            right &= within;
         }
-        right &= within;
     }
     // On a machine that is disturbed to the end, nothing more can be said.
     right || (last && disturbed)

@@ -27,6 +27,7 @@ pub mod run;
 pub mod schedule;
 pub mod siege;
 pub mod slices;
+mod stamp;
 mod system_error;
 mod tally;
 pub mod tls;

@@ -50,6 +50,7 @@ pub struct Connection {
 
 /// An answer that is not due yet.
 struct Pending {
+    came: u64,
     due: u64,
     ask: Ask,
     fault: Option<Fault>,
@@ -93,7 +94,12 @@ impl Connection {
                 Ok(Sent::All) if !readable => return Fate::Waits,
                 Ok(Sent::All) => {}
             }
-            match socket::recv(self.socket.as_raw_fd(), buffer, MsgFlags::empty()) {
+            let socket = self.socket.as_raw_fd();
+            let received = match planned.as_deref_mut() {
+                Some(planned) => planned.receive(socket, buffer),
+                None => socket::recv(socket, buffer, MsgFlags::empty()),
+            };
+            match received {
                 Ok(0) => return Fate::Closes,
                 Ok(received) => {
                     // A short receive has emptied the socket, unless its end is there as well.
@@ -117,13 +123,14 @@ impl Connection {
         }
         let Some(planned) = planned else { return Ok(Sent::All) };
         while self.last.is_none()
-            && let Some(Pending { due, ask, fault }) = self.pending.front()
+            && let Some(Pending { came, due, ask, fault }) = self.pending.front()
         {
             let now = planned.clock.now();
             if *due > now {
                 break;
             }
             planned.truth.late.record(now - due);
+            planned.truth.took.record(now.saturating_sub(*came));
             match (fault, ask) {
                 (None, Ask::Keep) => self.owed = 1,
                 (None, ask) => self.last = Some(*ask),
@@ -206,11 +213,11 @@ impl Connection {
 
     /// An answer will be given when the plan says, but not before those to earlier requests.
     fn put_off(&mut self, ask: Ask, planned: &mut Planned) {
-        let now = planned.clock.now();
-        let (due, fault) = planned.plan.next(now, &mut planned.free_at, &mut planned.rng);
+        let came = planned.came;
+        let (due, fault) = planned.plan.next(came, &mut planned.free_at, &mut planned.rng);
         let due = self.pending.back().map_or(due, |before| due.max(before.due));
-        planned.truth.intended.record(due - now);
-        self.pending.push_back(Pending { due, ask, fault });
+        planned.truth.intended.record(due - came);
+        self.pending.push_back(Pending { came, due, ask, fault });
     }
 }
 

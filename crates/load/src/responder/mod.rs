@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,6 +30,7 @@ use crate::outcome::Clock;
 use crate::plan::raise_descriptor_limit;
 use crate::poller::{Event, Poller};
 use crate::report::{Distribution, Summary};
+use crate::stamp::Stamps;
 use answer::Answers;
 use args::Options;
 use connection::{Connection, Fate};
@@ -101,6 +102,7 @@ pub fn serve(options: &Options, stop: BorrowedFd<'_>, announce: impl FnOnce(Sock
     let planned = (!options.plan.is_plain()).then(|| {
         // The system may delay what we wait for by 50 microseconds otherwise; where it refuses, the alarm makes up for it.
         let _refused = nix::sys::prctl::set_timerslack(1);
+        Stamps::ask(&listener);
         Planned::new(&options.plan)
     });
     announce(listener.local_addr()?);
@@ -136,6 +138,8 @@ fn write_record(path: &Path, truth: &Truth) -> io::Result<()> {
         "intended_histogram": Distribution::of(&truth.intended),
         "late_us": Summary::of(&truth.late),
         "late_histogram": Distribution::of(&truth.late),
+        "took_us": Summary::of(&truth.took),
+        "took_histogram": Distribution::of(&truth.took),
     });
     std::fs::write(path, format!("{record}\n"))
 }
@@ -147,13 +151,24 @@ struct Planned {
     clock: Clock,
     /// When the work on all requests that came will be done.
     free_at: u64,
+    /// When what was received last came, by the kernel's account.
+    came: u64,
+    stamps: Stamps,
     truth: Truth,
 }
 
 impl Planned {
     fn new(plan: &Plan) -> Planned {
         let clock = Clock::since(Instant::now());
-        Planned { plan: plan.clone(), rng: Rng::new(plan.seed), clock, free_at: 0, truth: Truth::default() }
+        let rng = Rng::new(plan.seed);
+        Planned { plan: plan.clone(), rng, clock, free_at: 0, came: 0, stamps: Stamps::new(), truth: Truth::default() }
+    }
+
+    /// Receives as recv(2) does, and notes when that came.
+    fn receive(&mut self, socket: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let (received, waited) = self.stamps.receive(socket, buffer)?;
+        self.came = self.clock.now().saturating_sub(waited);
+        Ok(received)
     }
 }
 
@@ -189,6 +204,9 @@ impl Responder {
             } else {
                 self.wait_for_timers()?
             };
+            if let Some(planned) = &mut self.planned {
+                planned.stamps.looked();
+            }
             for index in 0..ready {
                 match self.poller.event(index) {
                     Event { token: STOP, .. } => return Ok(()),

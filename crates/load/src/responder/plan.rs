@@ -105,6 +105,8 @@ pub struct Truth {
     pub intended: Latencies,
     /// From then to when the target began to send.
     pub late: Latencies,
+    /// Both together: from when requests came to when the target began to answer.
+    pub took: Latencies,
 }
 
 #[cfg(test)]

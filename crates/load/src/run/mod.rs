@@ -73,7 +73,7 @@ pub fn drive_share<O: Observer>(
     {
         return drive_over(wire, slots, plan, tickets, share, clock, observer);
     }
-    match Epoll::new(slots, interrupt) {
+    match Epoll::new(slots, interrupt, plan.pace.is_open()) {
         Ok(wire) => drive_over(wire, slots, plan, tickets, share, clock, observer),
         Err(error) => Outcome {
             observer,

@@ -106,11 +106,13 @@ impl<'p> Wire<'p> for Simulated<'_> {
                 continue;
             }
             return Some(match place.map(|place| self.target.faults[usize::from(place)].1) {
-                None => Happening::Received { slot, bytes: ANSWER, ended: false },
-                Some(Fault::Status(_)) => Happening::Received { slot, bytes: WRONG, ended: false },
+                None => Happening::Received { slot, bytes: ANSWER, ended: false, waited: 0 },
+                Some(Fault::Status(_)) => Happening::Received { slot, bytes: WRONG, ended: false, waited: 0 },
                 Some(Fault::Reset) => Happening::Broken { slot, error: Errno::ECONNRESET },
                 Some(Fault::Close) => Happening::Ended { slot },
-                Some(Fault::Short) => Happening::Received { slot, bytes: &ANSWER[..ANSWER.len() - 2], ended: true },
+                Some(Fault::Short) => {
+                    Happening::Received { slot, bytes: &ANSWER[..ANSWER.len() - 2], ended: true, waited: 0 }
+                }
                 Some(Fault::Silent) => continue,
                 Some(Fault::Length | Fault::Content) => unreachable!("not simulated"),
             });

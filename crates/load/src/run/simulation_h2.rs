@@ -180,7 +180,7 @@ impl<'p> Wire<'p> for Simulated<'_> {
                 // A connection that goes away closes behind its last answer.
                 ended = peer.goes_away && peer.open == 0;
             }
-            return Some(Happening::Received { slot, bytes, ended });
+            return Some(Happening::Received { slot, bytes, ended, waited: 0 });
         }
     }
 }

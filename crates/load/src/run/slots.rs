@@ -30,10 +30,11 @@ impl<'p, O: Observer, W: Wire<'p>, T: Time> Driver<'p, O, W, T> {
                 Happening::Nothing => {}
                 Happening::Interrupted => self.ended = Some(Ended::Interrupted),
                 Happening::Sending { slot, sent } => self.sending(slot, sent, None),
-                Happening::Received { slot: index, bytes, ended } => {
+                Happening::Received { slot: index, bytes, ended, waited } => {
                     let slot = &mut self.slots[index];
                     let came = if matches!(slot.phase, Phase::Sending | Phase::Receiving) {
-                        let now = self.clock.now();
+                        // When they came, rather than when this thread was woken for them.
+                        let now = self.clock.now().saturating_sub(waited).max(slot.connection.exchange.started);
                         let observer = &mut self.observer;
                         let server = &mut self.servers[slot.endpoint];
                         let progress = slot.connection.receive(bytes, now, &mut self.known, |bytes, head| {

@@ -14,6 +14,7 @@ use nix::sys::socket::{self, MsgFlags};
 use super::{Connected, Happening, Origin, Sent, Wire, begin_connecting};
 use crate::plan::Address;
 use crate::poller::{Event, Poller};
+use crate::stamp::Stamps;
 use crate::tls::Client;
 
 /// One receive takes at most this much; larger answers take several.
@@ -33,6 +34,8 @@ pub struct Epoll<'p> {
     reading: Option<Event>,
     /// Sending at once after connecting has worked so far (it does over loopback, where connecting takes no time).
     optimistic: bool,
+    /// Where it is asked when bytes came.
+    stamps: Option<Stamps>,
 }
 
 /// What a slot has.
@@ -49,11 +52,11 @@ struct Place<'p> {
 }
 
 impl<'p> Epoll<'p> {
-    /// A wire for so many slots.
+    /// A wire for so many slots. `stamped`: for how long bytes had waited to be read is asked of the kernel.
     ///
     /// # Errors
     /// The error of epoll_create1(2) or epoll_ctl(2).
-    pub fn new(slots: usize, interrupt: Option<BorrowedFd<'_>>) -> io::Result<Epoll<'p>> {
+    pub fn new(slots: usize, interrupt: Option<BorrowedFd<'_>>, stamped: bool) -> io::Result<Epoll<'p>> {
         let poller = Poller::new()?;
         if let Some(descriptor) = interrupt {
             poller.watch_level(descriptor, INTERRUPT)?;
@@ -66,6 +69,7 @@ impl<'p> Epoll<'p> {
             looked_at: 0,
             reading: None,
             optimistic: true,
+            stamps: stamped.then(Stamps::new),
         })
     }
 
@@ -95,7 +99,11 @@ impl<'p> Wire<'p> for Epoll<'p> {
         origin: Origin,
         _tls: Option<&'p Client>,
     ) -> Result<Connected, Errno> {
-        self.places[slot] = Place { socket: Some(begin_connecting(to, origin)?), ..Place::default() };
+        let socket = begin_connecting(to, origin)?;
+        if self.stamps.is_some() {
+            Stamps::ask(&socket);
+        }
+        self.places[slot] = Place { socket: Some(socket), ..Place::default() };
         Ok(Connected::Anew)
     }
 
@@ -131,25 +139,28 @@ impl<'p> Wire<'p> for Epoll<'p> {
     fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         self.looked_at = 0;
         self.ready = self.poller.wait(timeout)?;
+        if let Some(stamps) = &mut self.stamps {
+            stamps.looked();
+        }
         Ok(self.ready > 0)
     }
 
     fn next(&mut self) -> Option<Happening<'_>> {
         loop {
             if let Some(event) = self.reading {
-                match self.places[event.token as usize].receive(&mut self.buffer) {
-                    Ok(Some(0)) => {
+                match self.places[event.token as usize].receive(&mut self.buffer, self.stamps.as_mut()) {
+                    Ok(Some((0, _))) => {
                         self.reading = None;
                         return Some(Happening::Ended { slot: event.token as usize });
                     }
-                    Ok(Some(received)) => {
+                    Ok(Some((received, waited))) => {
                         let short = received < self.buffer.len() && !event.broken;
                         if short {
                             self.reading = None;
                         }
                         // A short receive has emptied the socket. If the peer had sent its last byte by then, that was all.
                         let (slot, ended) = (event.token as usize, short && event.ended);
-                        return Some(Happening::Received { slot, bytes: &self.buffer[..received], ended });
+                        return Some(Happening::Received { slot, bytes: &self.buffer[..received], ended, waited });
                     }
                     Ok(None) => self.reading = None,
                     Err(error) => {
@@ -214,11 +225,16 @@ impl Place<'_> {
         Sent::All
     }
 
-    /// Receives once; `None` when there is nothing to receive, or nothing to receive from.
-    fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
-        let Some(socket) = &self.socket else { return Ok(None) };
+    /// Receives once: how many bytes, and for how many nanoseconds they had waited. `None` when there is nothing to receive, or nothing to
+    /// receive from.
+    fn receive(&self, buffer: &mut [u8], mut stamps: Option<&mut Stamps>) -> Result<Option<(usize, u64)>, Errno> {
+        let Some(socket) = self.socket.as_ref().map(AsRawFd::as_raw_fd) else { return Ok(None) };
         loop {
-            match socket::recv(socket.as_raw_fd(), buffer, MsgFlags::empty()) {
+            let received = match &mut stamps {
+                Some(stamps) => stamps.receive(socket, buffer),
+                None => socket::recv(socket, buffer, MsgFlags::empty()).map(|received| (received, 0)),
+            };
+            match received {
                 Ok(received) => return Ok(Some(received)),
                 Err(Errno::EAGAIN) => return Ok(None),
                 Err(Errno::EINTR) => {}

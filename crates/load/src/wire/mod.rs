@@ -62,6 +62,8 @@ pub enum Happening<'a> {
         bytes: &'a [u8],
         /// Nothing will follow them.
         ended: bool,
+        /// For how long the kernel had them before they were read, nanoseconds; 0 where it was not asked.
+        waited: u64,
     },
     /// The peer sends nothing more.
     Ended {

@@ -200,7 +200,7 @@ impl<'p> Multiplexed<'p> {
     /// Takes in the next thing that happened below; `None` when it is time to wait.
     fn digest(&mut self) -> Option<Happening<'static>> {
         let (number, outcome) = match self.inner.next()? {
-            Happening::Received { slot: number, bytes, ended } => {
+            Happening::Received { slot: number, bytes, ended, .. } => {
                 let Some(line) = &mut self.lines[number] else { return Some(Happening::Nothing) };
                 (number, line.link.receive(bytes, &mut self.news).map(|()| ended))
             }

@@ -225,7 +225,7 @@ impl<'p> Wire<'p> for Uring<'p> {
                         if self.places[slot].only_end {
                             Happening::Nothing
                         } else {
-                            Happening::Received { slot, bytes, ended: false }
+                            Happening::Received { slot, bytes, ended: false, waited: 0 }
                         }
                     }
                     Err(error) => Happening::Broken { slot, error: errno(&error) },

@@ -35,6 +35,7 @@ enum News {
     Received {
         turn: Result<Turn, Error>,
         ended: bool,
+        waited: u64,
     },
     Sending(Sent),
     Ended,
@@ -48,6 +49,7 @@ enum Told {
     /// The bytes lie in the buffers.
     Received {
         ended: bool,
+        waited: u64,
     },
     Ended,
     CutOff,
@@ -140,12 +142,12 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
     /// Notes what the loop is to be told of some news.
     fn digest(&mut self, slot: usize, news: News) {
         match news {
-            News::Received { turn: Ok(turn), ended } => self.received(slot, turn, ended),
-            News::Received { turn: Err(error), .. } => {
+            News::Received { turn: Ok(turn), ended, waited } => self.received(slot, turn, ended, waited),
+            News::Received { turn: Err(error), waited, .. } => {
                 // Whether the server hears of it is its own affair.
                 let _alert = self.transmit(slot);
                 if !self.buffers.plain.is_empty() {
-                    self.told.push_back((slot, Told::Received { ended: false }));
+                    self.told.push_back((slot, Told::Received { ended: false, waited }));
                 }
                 self.give_up(slot, &error);
             }
@@ -162,7 +164,7 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
         }
     }
 
-    fn received(&mut self, slot: usize, turn: Turn, ended: bool) {
+    fn received(&mut self, slot: usize, turn: Turn, ended: bool, waited: u64) {
         let Some(session) = &mut self.sessions[slot] else { return };
         session.over |= turn.closed;
         let begins = turn.ready && !session.ready;
@@ -175,7 +177,7 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
             self.begin_request(slot, encrypted);
         }
         if !self.buffers.plain.is_empty() {
-            self.told.push_back((slot, Told::Received { ended: turn.closed }));
+            self.told.push_back((slot, Told::Received { ended: turn.closed, waited }));
         } else if turn.closed {
             self.told.push_back((slot, Told::Ended));
         }
@@ -255,7 +257,7 @@ impl<'p, W: Wire<'p>> Tls<'p, W> {
         match told {
             Told::Secured(secured) => Happening::Secured { slot, secured },
             Told::Sending(sent) => Happening::Sending { slot, sent },
-            Told::Received { ended } => Happening::Received { slot, bytes: &self.buffers.plain, ended },
+            Told::Received { ended, waited } => Happening::Received { slot, bytes: &self.buffers.plain, ended, waited },
             Told::Ended => Happening::Ended { slot },
             Told::CutOff => Happening::CutOff { slot },
             Told::Broken(error) => Happening::Broken { slot, error },
@@ -326,13 +328,13 @@ impl<'p, W: Wire<'p>> Wire<'p> for Tls<'p, W> {
             return Some(self.tell(slot, told));
         }
         self.news = Some(match self.inner.next()? {
-            Happening::Received { slot, bytes, ended } => {
+            Happening::Received { slot, bytes, ended, waited } => {
                 let Some(session) = &mut self.sessions[slot] else {
-                    return Some(Happening::Received { slot, bytes, ended });
+                    return Some(Happening::Received { slot, bytes, ended, waited });
                 };
                 self.buffers.plain.clear();
                 let turn = session.stream.receive(bytes, &mut self.buffers);
-                (slot, News::Received { turn, ended })
+                (slot, News::Received { turn, ended, waited })
             }
             Happening::Sending { slot, sent } if self.sessions[slot].is_some() => (slot, News::Sending(sent)),
             Happening::Ended { slot } if self.sessions[slot].is_some() => (slot, News::Ended),
@@ -475,7 +477,12 @@ mod tests {
 
         fn next(&mut self) -> Option<Happening<'_>> {
             self.lent = std::mem::take(&mut self.coming);
-            (!self.lent.is_empty()).then_some(Happening::Received { slot: 0, bytes: &self.lent, ended: false })
+            (!self.lent.is_empty()).then_some(Happening::Received {
+                slot: 0,
+                bytes: &self.lent,
+                ended: false,
+                waited: 0,
+            })
         }
     }
 
