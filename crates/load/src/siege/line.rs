@@ -135,9 +135,11 @@ impl Line {
                 }
                 Stage::Secured { stream, ready: true } => {
                     let part = &left[..left.len().min(RECORD_BYTES)];
-                    stream.encrypt(part, &mut buffers.outgoing).map_err(|error| insecure(&error))?;
-                    *sent += part.len();
+                    let encrypted = stream.encrypt(part, &mut buffers.outgoing);
+                    // Whatever became of it, nothing may be left there for another connection.
                     self.take_outgoing(buffers);
+                    encrypted.map_err(insecure)?;
+                    *sent += part.len();
                 }
                 Stage::Tunnel { .. } | Stage::Secured { .. } => return Ok(()),
             }
@@ -173,7 +175,7 @@ impl Line {
                     Err(error) => {
                         // The server is told why, if it still listens.
                         let _alert = write(&self.socket, &self.waiting);
-                        Err(insecure(&error))
+                        Err(insecure(error))
                     }
                 }
             }
@@ -208,11 +210,11 @@ impl Line {
 
     /// Begins the handshake.
     fn greet(&mut self, client: &Client, buffers: &mut Buffers) -> Result<(), Trouble> {
-        let mut stream = Stream::new(client).map_err(|error| insecure(&error))?;
-        stream.receive(&[], buffers).map_err(|error| insecure(&error))?;
-        self.stage = Stage::Secured { stream: Box::new(stream), ready: false };
+        let mut stream = Stream::new(client).map_err(insecure)?;
+        let greeted = stream.receive(&[], buffers);
         self.take_outgoing(buffers);
-        Ok(())
+        self.stage = Stage::Secured { stream: Box::new(stream), ready: false };
+        greeted.map(drop).map_err(insecure)
     }
 
     fn take_outgoing(&mut self, buffers: &mut Buffers) {
