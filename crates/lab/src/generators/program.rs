@@ -267,7 +267,8 @@ fn oha(job: &Job<'_>) -> Vec<String> {
 fn bombardier(job: &Job<'_>) -> Vec<String> {
     let (seconds, connections) = (format!("{}s", job.seconds), job.work.connections.to_string());
     let all = words(&["-p", "r", "-o", "json", "-d", &seconds, "-c", &connections]);
-    [by_mode(job, all, &[], &["-a"]), words(&[job.url])].concat()
+    // Its option for this, -a, is one of its other client's: the default one goes on keeping connections.
+    [by_mode(job, all, &[], &["-H", "Connection: close"]), words(&[job.url])].concat()
 }
 
 fn tally_load(text: &str) -> Option<Tally> {
@@ -365,7 +366,7 @@ mod tests {
         check("h2load", H2_SINGLE, "-t1 -c100 -m1 -D 2 http://h/");
         check("oha", CLOSING, "--no-tui --output-format json -z 2s -c 100 --disable-keepalive http://h/");
         check("oha", TLS_KEPT, "--no-tui --output-format json -z 2s -c 100 --insecure https://h/");
-        check("bombardier", CLOSING, "-p r -o json -d 2s -c 100 -a http://h/");
+        check("bombardier", CLOSING, "-p r -o json -d 2s -c 100 -H Connection: close http://h/");
     }
 
     #[test]
