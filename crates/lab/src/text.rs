@@ -59,6 +59,16 @@ pub fn ratio_ends(ratio: &Interval) -> String {
     format!("{} to {}", ratio_number(ratio.low), ratio_number(ratio.high))
 }
 
+/// A ratio with the ends of its interval, for a table: `1.27 [1.10 to 1.50]`; a dash where it was not measured.
+pub fn ratio_figure(measured: Option<f64>, low: Option<f64>, high: Option<f64>) -> String {
+    match (measured, low, high) {
+        (Some(measured), Some(low), Some(high)) => {
+            format!("{} [{} to {}]", ratio_number(measured), ratio_number(low), ratio_number(high))
+        }
+        _ => "–".to_owned(),
+    }
+}
+
 /// A ratio: two decimals below 2, where they decide.
 pub fn ratio_number(value: f64) -> String {
     if value < 1.995 { format!("{value:.2}") } else { number(value) }
@@ -126,6 +136,8 @@ mod tests {
         assert_eq!([duration(8.4), duration(200.0)], ["8 s", "3 min 20 s"]);
         assert_eq!([counted(1, "cell"), counted(0, "cell"), counted(2, "cell")], ["1 cell", "0 cells", "2 cells"]);
         assert_eq!(one_line("it ended\n    (see\n\n    the log).\n"), "it ended: (see: the log)");
+        assert_eq!(ratio_figure(Some(1.27), Some(1.1), Some(12.3)), "1.27 [1.10 to 12.3]");
+        assert_eq!(ratio_figure(Some(1.27), None, Some(12.3)), "–");
         let ratio = Interval { estimate: 3.0, low: 1.034, high: 12.3, rounds: 5 };
         assert_eq!(times(&ratio), "3.0 times [1.03 to 12.3]");
     }

@@ -12,21 +12,28 @@ use crate::results::{Environment, Results};
 use crate::study::results::Studies;
 use crate::{generators as generators_run, peers, progress, study, words};
 
+/// What a list tells of a run.
+#[derive(Debug)]
+pub struct About<'r> {
+    /// The experiment.
+    name: String,
+    /// Where it ran, and what repeats it.
+    environment: &'r Environment,
+    /// Why it ended before its plan did.
+    ended_early: Option<&'r str>,
+    /// Seconds.
+    took_s: f64,
+    /// One sentence of the answer.
+    headline: String,
+}
+
 /// A kind of run.
 pub trait Stored: Kept + Serialize {
     /// Its name in the store.
     const KIND: &'static str;
 
-    /// The experiment.
-    fn name(&self) -> String;
-    /// Where it ran, and what repeats it.
-    fn environment(&self) -> &Environment;
-    /// Why it ended before its plan did.
-    fn ended_early(&self) -> Option<&str>;
-    /// Seconds.
-    fn took_s(&self) -> f64;
-    /// One sentence of the answer.
-    fn headline(&self) -> String;
+    /// What a list tells of it.
+    fn about(&self) -> About<'_>;
     /// What it is compared by.
     fn values(&self) -> Vec<Value>;
     /// The answer for a terminal.
@@ -49,7 +56,7 @@ pub fn keep<T: Stored>(found: &T, out: &Output) {
 
 fn try_keep<T: Stored>(found: &T, out: &Output) -> Result<Option<i64>> {
     let Some(mut store) = Store::of_user()? else { return Ok(None) };
-    let (name, environment) = (found.name(), found.environment());
+    let About { name, environment, .. } = found.about();
     let new = NewRun {
         kind: T::KIND,
         name: &name,
@@ -69,13 +76,8 @@ fn try_keep<T: Stored>(found: &T, out: &Output) -> Result<Option<i64>> {
 /// If it cannot be written.
 pub fn end<T: Stored>(store: &mut Store, run: i64, found: &T) -> Result<()> {
     let document = serde_json::to_string(found).context("the results cannot be written as JSON")?;
-    let outcome = Outcome {
-        ended_early: found.ended_early(),
-        took_s: found.took_s(),
-        headline: &found.headline(),
-        document: &document,
-        values: &found.values(),
-    };
+    let About { ended_early, took_s, headline, .. } = found.about();
+    let outcome = Outcome { ended_early, took_s, headline: &headline, document: &document, values: &found.values() };
     store.end(run, &outcome)
 }
 
@@ -150,24 +152,14 @@ fn read<T: Stored>(run: &Run) -> Result<T> {
 impl Stored for Results {
     const KIND: &'static str = "models";
 
-    fn name(&self) -> String {
-        "models".to_owned()
-    }
-
-    fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    fn ended_early(&self) -> Option<&str> {
-        self.ended_early.as_deref()
-    }
-
-    fn took_s(&self) -> f64 {
-        self.took_s
-    }
-
-    fn headline(&self) -> String {
-        words::answer(self).headline
+    fn about(&self) -> About<'_> {
+        About {
+            name: "models".to_owned(),
+            environment: &self.environment,
+            ended_early: self.ended_early.as_deref(),
+            took_s: self.took_s,
+            headline: words::answer(self).headline,
+        }
     }
 
     fn values(&self) -> Vec<Value> {
@@ -194,24 +186,14 @@ impl Stored for Results {
 impl Stored for Peers {
     const KIND: &'static str = "peers";
 
-    fn name(&self) -> String {
-        peers::PLACE.to_owned()
-    }
-
-    fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    fn ended_early(&self) -> Option<&str> {
-        self.ended_early.as_deref()
-    }
-
-    fn took_s(&self) -> f64 {
-        self.took_s
-    }
-
-    fn headline(&self) -> String {
-        peers::view::View::of(self).headline
+    fn about(&self) -> About<'_> {
+        About {
+            name: peers::PLACE.to_owned(),
+            environment: &self.environment,
+            ended_early: self.ended_early.as_deref(),
+            took_s: self.took_s,
+            headline: peers::view::View::of(self).headline,
+        }
     }
 
     fn values(&self) -> Vec<Value> {
@@ -237,24 +219,14 @@ impl Stored for Peers {
 impl Stored for Generators {
     const KIND: &'static str = "generators";
 
-    fn name(&self) -> String {
-        generators_run::PLACE.to_owned()
-    }
-
-    fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    fn ended_early(&self) -> Option<&str> {
-        self.ended_early.as_deref()
-    }
-
-    fn took_s(&self) -> f64 {
-        self.took_s
-    }
-
-    fn headline(&self) -> String {
-        generators_run::view::of(self).headline
+    fn about(&self) -> About<'_> {
+        About {
+            name: generators_run::PLACE.to_owned(),
+            environment: &self.environment,
+            ended_early: self.ended_early.as_deref(),
+            took_s: self.took_s,
+            headline: generators_run::view::of(self).headline,
+        }
     }
 
     fn values(&self) -> Vec<Value> {
@@ -285,24 +257,14 @@ impl Stored for Generators {
 impl Stored for Studies {
     const KIND: &'static str = "study";
 
-    fn name(&self) -> String {
-        self.found.iter().map(|found| found.study.name.as_str()).collect::<Vec<_>>().join(", ")
-    }
-
-    fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    fn ended_early(&self) -> Option<&str> {
-        self.ended_early.as_deref()
-    }
-
-    fn took_s(&self) -> f64 {
-        self.took_s
-    }
-
-    fn headline(&self) -> String {
-        study::view::View::of(self).headline
+    fn about(&self) -> About<'_> {
+        About {
+            name: self.found.iter().map(|found| found.study.name.as_str()).collect::<Vec<_>>().join(", "),
+            environment: &self.environment,
+            ended_early: self.ended_early.as_deref(),
+            took_s: self.took_s,
+            headline: study::view::View::of(self).headline,
+        }
     }
 
     fn values(&self) -> Vec<Value> {

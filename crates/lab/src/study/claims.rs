@@ -88,15 +88,7 @@ pub struct Judgement {
 impl Judgement {
     /// The ratio with its interval, for a table.
     pub fn figure(&self) -> String {
-        match (self.measured, self.low, self.high) {
-            (Some(measured), Some(low), Some(high)) => format!(
-                "{} [{} to {}]",
-                text::ratio_number(measured),
-                text::ratio_number(low),
-                text::ratio_number(high)
-            ),
-            _ => "–".to_owned(),
-        }
+        text::ratio_figure(self.measured, self.low, self.high)
     }
 
     /// The published ratio, for a table.
