@@ -161,7 +161,8 @@ fn a_run_that_ends_by_itself_leaves_its_report_on_the_terminal() {
     let target = Target::start();
     let run = OnTerminal::start(&program(&target.url, "-k -c 5 -t 1.5"), (80, 24), None);
     let (status, shown) = run.end();
-    assert!(status.success(), "{shown:?}");
+    // On a quiet machine the generator is saturated, and says so.
+    assert!(matches!(status.code(), Some(0 | 3)), "{shown:?}");
     let report = shown.rsplit_once(LEAVE).expect(&shown).1;
     for part in ["5 connections, kept alive, 1 thread\r\n", "\r\nRequests  ", "\r\nLatency  ", "\r\nGenerator  "] {
         assert!(report.contains(part), "no {part:?} in {report:?}");
@@ -201,12 +202,14 @@ fn where_there_is_no_view_a_line_says_how_it_stands() {
         let (_, shown) = OnTerminal::start(&words, size, None).end();
         assert!(!shown.contains('\x1b'), "{what}: {shown:?}");
         assert!(shown.contains("%, running for ") && shown.contains(" s left; "), "{what}: {shown:?}");
-        assert!(shown.contains("no errors\r\n") && shown.contains("ended with 0"), "{what}: {shown:?}");
+        // On a quiet machine the generator is saturated, which its report and its exit status say.
+        let ended = ["ended with 0", "ended with 3"].iter().any(|ended| shown.contains(ended));
+        assert!(shown.contains("no errors\r\n") && ended, "{what}: {shown:?}");
     }
     let lines = |line: &str| {
         let words = line.split_whitespace();
         let output = binary::command(["load", &target.url, "-k", "-c", "5", "-t", "1"]).args(words).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
         String::from_utf8(output.stderr).unwrap().lines().count()
     };
     assert_eq!((lines(""), lines("--progress 0")), (0, 0), "a short run has none");
