@@ -104,6 +104,17 @@ impl Output {
         self.file(T::FILE, &(json + "\n"))
     }
 
+    /// Writes what is told of claims: the verdicts, and the report as Markdown and as HTML.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn report<J: Serialize>(&self, judgements: &[J], markdown: &str, html: &str) -> Result<()> {
+        let judgements = serde_json::to_string_pretty(judgements).context("the verdicts cannot be written as JSON")?;
+        self.file("claims.json", &(judgements + "\n"))?;
+        self.file("report.md", markdown)?;
+        self.file("report.html", html)
+    }
+
     /// Writes everything.
     ///
     /// # Errors

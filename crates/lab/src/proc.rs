@@ -15,6 +15,8 @@ pub struct Stat {
     pub children_system: u64,
     /// Threads now.
     pub threads: u64,
+    /// When it began, ticks since boot.
+    pub started: u64,
 }
 
 /// Parses `/proc/PID/stat`. The name in brackets may hold spaces and brackets itself, so fields count from the last
@@ -22,7 +24,7 @@ pub struct Stat {
 pub fn stat(text: &str) -> Option<Stat> {
     let (_, fields) = text.rsplit_once(')')?;
     // fields[0] is field 3 of proc(5), the state.
-    let fields: Vec<&str> = fields.split_ascii_whitespace().take(18).collect();
+    let fields: Vec<&str> = fields.split_ascii_whitespace().take(20).collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         parent: fields.get(1)?.parse().ok()?,
@@ -31,6 +33,7 @@ pub fn stat(text: &str) -> Option<Stat> {
         children_user: number(16)?,
         children_system: number(17)?,
         threads: number(20)?,
+        started: number(22)?,
     })
 }
 
@@ -62,6 +65,8 @@ pub fn children(text: &str) -> impl Iterator<Item = i32> {
 pub struct Machine {
     /// Ticks spent on anything but idling, waiting for a disk, and stolen time.
     pub busy: u64,
+    /// Ticks in which there was nothing to do, or nothing but waiting for a disk.
+    pub idle: u64,
     /// Ticks in which the hypervisor ran someone else while we wanted to run.
     pub steal: u64,
 }
@@ -71,7 +76,7 @@ pub fn machine(text: &str) -> Option<Machine> {
     let fields: Vec<u64> =
         text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().filter_map(|f| f.parse().ok()).collect();
     let at = |i: usize| fields.get(i).copied();
-    Some(Machine { busy: at(0)? + at(1)? + at(2)? + at(5)? + at(6)?, steal: at(7)? })
+    Some(Machine { busy: at(0)? + at(1)? + at(2)? + at(5)? + at(6)?, idle: at(3)? + at(4)?, steal: at(7)? })
 }
 
 /// The value after `key` and a colon, as in `/proc/cpuinfo`, `/proc/meminfo` and `/etc/os-release` (there after `=`).
@@ -91,14 +96,22 @@ mod tests {
 
     #[test]
     fn stats() {
-        let expected = Stat { parent: 10726, user: 21, system: 5, children_user: 7, children_system: 9, threads: 27 };
+        let expected = Stat {
+            parent: 10726,
+            user: 21,
+            system: 5,
+            children_user: 7,
+            children_system: 9,
+            threads: 27,
+            started: 190_795,
+        };
         for (text, expected) in [
             (APACHE.to_owned(), Some(expected)),
             (APACHE.replace("(apache2)", "(a b) (c)"), Some(expected)),
             (String::new(), None),
             ("1 (x".to_owned(), None),
             ("1 (x) S 1 2 3".to_owned(), None),
-            ("1 (x) S one 10726 4403 0 -1 4194304 1449 0 3 0 21 5 7 9 20 0 27".to_owned(), None),
+            ("1 (x) S one 10726 4403 0 -1 4194304 1449 0 3 0 21 5 7 9 20 0 27 0 190795".to_owned(), None),
         ] {
             assert_eq!(stat(&text), expected, "{text}");
         }
@@ -124,7 +137,7 @@ mod tests {
     #[test]
     fn machine_ticks() {
         let text = "cpu  100 1 30 4000 7 2 5 9 0 0\ncpu0 50 0 15 2000 3 1 2 4 0 0\n";
-        assert_eq!(machine(text), Some(Machine { busy: 138, steal: 9 }));
+        assert_eq!(machine(text), Some(Machine { busy: 138, idle: 4007, steal: 9 }));
         assert_eq!(machine("intr 1\n"), None);
         assert_eq!(machine("cpu  1 2 3\n"), None);
     }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::absent::Absent;
 use crate::cli::Settings;
@@ -24,12 +23,10 @@ use crate::sampler;
 use crate::scratch::Scratch;
 use crate::server::{self, Server};
 use crate::target::{Installed, Limits, Terms};
-use crate::{store, text, words};
+use crate::{store, text, wire, words};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
-/// Descriptors wanted: a thousand connections and more in the generator and in each server.
-const DESCRIPTORS_WANTED: u64 = 65_536;
 
 /// Runs the experiment.
 ///
@@ -103,7 +100,8 @@ impl Run<'_> {
         let cores = Cores::detect();
         let environment = environment::describe(&cores, &settings.command);
         cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
-        raise_descriptors();
+        // With fewer the generator says so, cell by cell.
+        wire::raise_descriptors(wire::DESCRIPTORS_WANTED);
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
         let scratch = Scratch::new(&manifold)?;
         write_page(scratch.folder())?;
@@ -270,15 +268,4 @@ fn write_page(site: &Path) -> Result<()> {
     fs::set_permissions(site, fs::Permissions::from_mode(0o755))?;
     fs::set_permissions(&page, fs::Permissions::from_mode(0o644))?;
     Ok(())
-}
-
-/// As many descriptors as we may have; children inherit the limit.
-pub fn raise_descriptors() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let wanted = DESCRIPTORS_WANTED.min(hard);
-        if soft < wanted {
-            // With fewer the generator says so, cell by cell.
-            let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard);
-        }
-    }
 }

@@ -164,10 +164,7 @@ impl Stage {
         let reuseport = if recipe.buckets { " reuseport" } else { "" };
         let listens: String =
             recipe.ports.iter().map(|port| format!("listen 127.0.0.1:{port} backlog=511{reuseport}; ")).collect();
-        let mut temporary = String::new();
-        for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
-            let _ = writeln!(temporary, "{kind}_temp_path \"{}/{kind}\";", folder.display());
-        }
+        let temporary = target::nginx_temporary(folder);
         format!(
             "{user}worker_processes {workers};\nworker_rlimit_nofile {files};\ndaemon off;\n\
              pid \"{folder}/nginx.pid\";\nerror_log \"{folder}/error.log\" notice;\n\

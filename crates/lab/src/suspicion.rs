@@ -112,12 +112,11 @@ impl Facts {
     }
 }
 
-/// The share of stolen time in the first line of /proc/stat (proc(5): user nice system idle iowait irq softirq steal).
+/// The share of stolen time since boot, by /proc/stat.
 fn steal(stat: &str) -> Option<f64> {
-    let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<f64> = line.split_ascii_whitespace().take(8).filter_map(|ticks| ticks.parse().ok()).collect();
-    let all: f64 = ticks.iter().sum();
-    (all > 0.0).then(|| ticks.get(7).map(|steal| steal / all)).flatten()
+    let proc::Machine { busy, idle, steal } = proc::machine(stat)?;
+    let all = busy + idle + steal;
+    (all > 0).then(|| steal as f64 / all as f64)
 }
 
 fn ports(range: &str) -> Option<u64> {

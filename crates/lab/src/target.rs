@@ -363,10 +363,7 @@ fn nginx_config(terms: &Terms<'_>) -> String {
     } else {
         "    types { text/html html; }\n"
     };
-    let mut temporary = String::new();
-    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
-        let _ = writeln!(temporary, "    {kind}_temp_path \"{folder}/{kind}\";");
-    }
+    let temporary = nginx_temporary(terms.folder);
     format!(
         "# nginx, as the laboratory measured it on processors {list}\n\
          {user}worker_processes {workers};\n\
@@ -397,6 +394,12 @@ fn nginx_config(terms: &Terms<'_>) -> String {
         port = terms.port,
         site = terms.site.display(),
     )
+}
+
+/// The lines that keep nginx's temporary files in a folder of its own, within `http`.
+pub fn nginx_temporary(folder: &Path) -> String {
+    let line = |kind: &str| format!("    {kind}_temp_path \"{}/{kind}\";\n", folder.display());
+    ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(line).concat()
 }
 
 /// Apache's module folder, if the model's module is in it.

@@ -9,6 +9,8 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, sock
 
 /// Source addresses the clients are spread over, 127.0.0.1 and up: each has its own 28 000 or so local ports.
 pub const SOURCES: usize = 20;
+/// Descriptors wanted where a thousand connections and more are held, in the generator and in each server.
+pub const DESCRIPTORS_WANTED: u64 = 65_536;
 
 /// The source address of the client `index`.
 pub fn source(index: usize) -> Ipv4Addr {

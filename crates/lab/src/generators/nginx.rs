@@ -8,7 +8,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use crate::peers::fleet::Places;
 use crate::server::{Page, Place, Server, free_ports};
 use crate::staged::Stage;
-use crate::target::{Installed, TARGETS};
+use crate::target::{Installed, TARGETS, nginx_temporary};
 
 /// The answer to everything, as long as the other target's.
 const BODY: &str = "Forty-four bytes from nginx, for generators.";
@@ -59,11 +59,9 @@ impl Nginx {
 
 /// The port that speaks plain HTTP/1.1 is for the laboratory, which looks there whether it is up.
 fn config(folder: &Path, user: Option<(&str, &str)>, certificate: &Path, key: &Path, ports: [u16; 3]) -> String {
+    let temporary = nginx_temporary(folder);
     let (folder, [plain, https, http2]) = (folder.display(), ports);
     let user = user.map(|(user, group)| format!("user {user} {group};\n")).unwrap_or_default();
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|kind| format!("    {kind}_temp_path \"{folder}/{kind}\";\n"))
-        .concat();
     format!(
         "# nginx, as the laboratory measured generators with it\n\
          {user}worker_processes 1;\n\

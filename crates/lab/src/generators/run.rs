@@ -33,8 +33,6 @@ use crate::{proc, text, wire};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
-/// Descriptors wanted: a thousand connections and more in the generator and in the target.
-const DESCRIPTORS_WANTED: u64 = 65_536;
 /// How often a generator is looked at for its memory.
 const LOOK: Duration = Duration::from_millis(5);
 /// A generator that takes so much longer than it was told is killed.
@@ -143,7 +141,7 @@ impl Run<'_> {
         let own = Cores { server: places.one.clone(), generator: places.apart.clone() };
         let environment = environment::describe(&own, &settings.command);
         cores::bind(&places.apart).context("cannot keep to the generator's processors")?;
-        wire::raise_descriptors(DESCRIPTORS_WANTED);
+        wire::raise_descriptors(wire::DESCRIPTORS_WANTED);
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
         let home = stage.folder("home")?;
         for keep_alive in [true, false] {

@@ -52,11 +52,7 @@ pub fn write_all<T: Kept + Serialize>(kept: &T, view: &View, out: &Output) -> Re
 /// # Errors
 /// If a file cannot be written.
 pub fn write(view: &View, out: &Output) -> Result<()> {
-    let judgements =
-        serde_json::to_string_pretty(&view.judgements).context("the verdicts cannot be written as JSON")?;
-    out.file("claims.json", &(judgements + "\n"))?;
-    out.file("report.md", &markdown(view))?;
-    out.file("report.html", &html(view).context("the report cannot be made")?)
+    out.report(&view.judgements, &markdown(view), &html(view).context("the report cannot be made")?)
 }
 
 /// What is told at the end of the run: the verdicts, and the tables that matter most.

@@ -32,8 +32,6 @@ use crate::{text, wire};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
-/// Descriptors wanted: a thousand connections and more in the generator and in each server.
-const DESCRIPTORS_WANTED: u64 = 65_536;
 /// Idle connections while memory is looked at.
 const IDLE: usize = 1000;
 /// How long they may take to arrive.
@@ -118,7 +116,7 @@ impl Run<'_> {
         let own = Cores { server: places.one.clone(), generator: places.apart.clone() };
         let environment = environment::describe(&own, &settings.command);
         cores::bind(&places.apart).context("cannot keep to the generator's processors")?;
-        wire::raise_descriptors(DESCRIPTORS_WANTED);
+        wire::raise_descriptors(wire::DESCRIPTORS_WANTED);
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
         let mut site = PathBuf::new();
         for page in Page::ALL {

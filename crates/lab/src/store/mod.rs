@@ -15,6 +15,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::proc;
+
 pub use kinds::{Stored, end, keep};
 
 /// Names another file; `none` keeps nothing.
@@ -361,19 +363,22 @@ fn this_process() -> String {
 /// Whether the process that was called so by [`this_process`] is there.
 fn is_alive(owner: &str) -> bool {
     let mut words = owner.split(' ');
-    let (of_boot, pid, started) = (words.next(), words.next().and_then(|pid| pid.parse().ok()), words.next());
-    of_boot == Some(boot().as_str()) && pid.is_some_and(|pid: u32| start_time(pid).as_deref() == started)
+    let (of_boot, pid, started) = (
+        words.next(),
+        words.next().and_then(|pid| pid.parse().ok()),
+        words.next().and_then(|ticks| ticks.parse().ok()),
+    );
+    of_boot == Some(boot().as_str())
+        && pid.is_some_and(|pid: u32| start_time(pid).is_some_and(|began| started == Some(began)))
 }
 
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| "?".to_owned(), |id| id.trim().to_owned())
 }
 
-/// When a process began, in ticks since boot: field 22 of its stat (proc(5)), counted after the name in parentheses.
-fn start_time(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(19).map(str::to_owned)
+/// When a process began, in ticks since boot.
+fn start_time(pid: u32) -> Option<u64> {
+    proc::stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).map(|stat| stat.started)
 }
 
 #[cfg(test)]

@@ -38,11 +38,8 @@ pub fn write_all(studies: &Studies, view: &View, out: &Output) -> Result<()> {
 /// # Errors
 /// If a file cannot be written.
 pub fn write(view: &View, out: &Output) -> Result<()> {
-    let judgements =
-        serde_json::to_string_pretty(&view.judgements).context("the verdicts cannot be written as JSON")?;
-    out.file("claims.json", &(judgements + "\n"))?;
-    out.file("report.md", &markdown(view))?;
-    out.file("report.html", &Page { view }.render().context("the report cannot be made")?)
+    let html = Page { view }.render().context("the report cannot be made")?;
+    out.report(&view.judgements, &markdown(view), &html)
 }
 
 #[derive(Template)]

@@ -20,12 +20,12 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, Missing};
-use crate::run::{Ended, raise_descriptors};
+use crate::run::Ended;
 use crate::server::{self, CONFIG_FILE, Page, Server};
 use crate::slow_test::kind::{LARGE, LARGE_BYTES};
 use crate::staged::{Recipe, Stage};
 use crate::target::{Family, Installed};
-use crate::text;
+use crate::{text, wire};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
@@ -109,7 +109,7 @@ impl Lab {
         let cores = Cores::detect();
         let environment = environment::describe(&cores, &settings.command);
         cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
-        raise_descriptors();
+        wire::raise_descriptors(wire::DESCRIPTORS_WANTED);
         let interrupt = Interrupt::catch().context("cannot catch Ctrl-C")?;
         let stage = Stage::new(Some(&out.folder().join("servers")))?;
         let pages = Stage::new(None)?;
