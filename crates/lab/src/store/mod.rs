@@ -10,10 +10,10 @@ mod kinds;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::proc;
 
@@ -25,6 +25,8 @@ pub const VARIABLE: &str = "MANIFOLD_LAB_STORE";
 const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
 /// One laboratory waits so long for another's transaction.
 const BUSY_WITHIN: Duration = Duration::from_secs(20);
+/// Between two attempts that SQLite does not wait for itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The runs of a user.
 #[derive(Debug)]
@@ -173,7 +175,7 @@ impl Store {
 
     fn prepare(&mut self) -> Result<()> {
         self.db.busy_timeout(BUSY_WITHIN)?;
-        self.db.pragma_update(None, "journal_mode", "wal")?;
+        self.write_ahead()?;
         self.db.pragma_update(None, "foreign_keys", true)?;
         // One at a time: whoever comes second finds it done.
         let transaction = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -186,6 +188,21 @@ impl Store {
             transaction.pragma_update(None, "user_version", version)?;
         }
         Ok(transaction.commit()?)
+    }
+
+    /// Turns the write-ahead log on. While others do the same for a new file SQLite refuses at once, whatever time it was given to wait.
+    fn write_ahead(&self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.db.pragma_update(None, "journal_mode", "wal") {
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < BUSY_WITHIN =>
+                {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+                done => return Ok(done?),
+            }
+        }
     }
 
     /// Notes that a run begins; returns its number.
