@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::doctor::{self, DoctorArgs};
 use crate::experiment::Experiment;
 use crate::generators;
 use crate::idle_test::{self, IdleArgs};
@@ -49,6 +50,9 @@ pub enum Do {
     /// Put idle connections on a server, and see what they cost in memory and in other requests' time
     #[command(after_help = idle_test::EXAMPLES)]
     IdleTest(IdleArgs),
+    /// Say what a configuration comes to and what runs out first, without load
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Become slow clients (used by `slow-test` and `idle-test`)
     #[command(hide = true)]
     Hold(HoldArgs),

@@ -11,6 +11,7 @@ mod cli;
 mod compare;
 mod cores;
 mod csv;
+mod doctor;
 mod environment;
 mod experiment;
 mod figures;
@@ -78,6 +79,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
+        Do::Doctor(args) => doctor::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Hold(args) => slow_test::hold::run(args),
         Do::Report { results } if peers::is_one(&results) => told(peers::report_again(&results)),
         Do::Report { results } if generators::is_one(&results) => told(generators::report_again(&results)),

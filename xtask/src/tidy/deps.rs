@@ -20,7 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["manifold-mpm", "manifold-modules", "manifold-engine", "manifold-sys", "manifold-http", "manifold-config"],
     ),
     ("manifold-load", &["manifold-http", "manifold-sys", "manifold-stats"]),
-    ("manifold-lab", &["manifold-load", "manifold-stats"]),
+    // The laboratory's doctor explains configurations by the grammar and the rules of correction that servers use.
+    ("manifold-lab", &["manifold-load", "manifold-stats", "manifold-config", "manifold-mpm"]),
     ("manifold-top", &["manifold-httpd", "manifold-engine", "manifold-http", "manifold-sys"]),
     ("manifold", &["manifold-httpd", "manifold-lab", "manifold-load", "manifold-top"]),
     (
