@@ -4,10 +4,10 @@
 //! intervals for medians and other position measures", 1952): seconds say how sure the share of answers beyond it is, and the histogram of
 //! the whole run turns shares into times.
 
-use hdrhistogram::Histogram;
 use manifold_stats::{Interval, Verdict, quotient, sums_interval};
 
 use crate::grid::Grid;
+use crate::histogram::Histogram;
 use crate::report::{Distribution, PaceConfig, Report};
 use crate::slices::Slice;
 
@@ -69,7 +69,7 @@ impl Doubt {
 /// A report, ready to be compared.
 #[derive(Debug)]
 struct Side {
-    histogram: Option<Histogram<u64>>,
+    histogram: Option<Histogram>,
     mean: Option<f64>,
     rate: f64,
     failed: u64,

@@ -1,17 +1,12 @@
 //! A distribution of durations, in memory that does not grow with their number.
 
-use hdrhistogram::Histogram;
-
-/// Significant digits of the histograms: a percentile is off by less than 0.1 %.
-pub const SIGNIFICANT_DIGITS: u8 = 3;
-/// Latencies beyond this are recorded as this, in microseconds: a day.
-const LATENCY_MAX_US: u64 = 86_400_000_000;
+use crate::histogram::Histogram;
 
 /// A distribution of durations: histogram in microseconds, exact extremes and sum in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// Microseconds, three significant digits.
-    pub histogram: Histogram<u64>,
+    pub histogram: Histogram,
     /// Shortest, nanoseconds.
     pub min: u64,
     /// Longest, nanoseconds.
@@ -22,9 +17,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_US, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants within the crate's limits");
-        Latencies { histogram, min: u64::MAX, max: 0, sum: 0 }
+        Latencies { histogram: Histogram::default(), min: u64::MAX, max: 0, sum: 0 }
     }
 }
 
@@ -32,7 +25,7 @@ impl Latencies {
     /// Adds one of this many nanoseconds.
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
-        self.histogram.saturating_record((nanoseconds + 500) / 1000);
+        self.histogram.record(nanoseconds.saturating_add(500) / 1000);
         self.min = self.min.min(nanoseconds);
         self.max = self.max.max(nanoseconds);
         self.sum += u128::from(nanoseconds);
@@ -45,7 +38,7 @@ impl Latencies {
 
     /// Adds all of another.
     pub fn merge(&mut self, other: &Latencies) {
-        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.histogram.add(&other.histogram);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.sum += other.sum;
@@ -53,7 +46,7 @@ impl Latencies {
 
     /// None recorded, again.
     pub fn clear(&mut self) {
-        self.histogram.reset();
+        self.histogram.clear();
         (self.min, self.max, self.sum) = (u64::MAX, 0, 0);
     }
 }

@@ -14,6 +14,7 @@ pub mod content;
 mod grid;
 pub mod h2;
 pub mod handshakes;
+pub mod histogram;
 pub mod latencies;
 pub mod leading;
 pub mod native;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::grid::{Cell, Grid};
+use crate::histogram::Histogram;
 use crate::latencies::Latencies;
 use crate::report;
 
@@ -27,8 +28,7 @@ pub struct Slice {
 impl Slice {
     /// Of these, and so many failures.
     pub fn of(latencies: &Latencies, failed: u64) -> Slice {
-        let counts = latencies.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
-        Slice { failed, sum: latencies.sum, counts: counts.filter(|(_, count)| *count > 0).collect() }
+        Slice { failed, sum: latencies.sum, counts: latencies.histogram.counts().collect() }
     }
 
     /// Answers completed.
@@ -100,14 +100,14 @@ pub struct SliceFigures {
 impl Slices {
     /// Of these.
     pub fn of(grid: &Grid<Slice>) -> Slices {
-        let mut scratch = Latencies::default();
+        let mut scratch = Histogram::default();
         let mut figures = |slice: &Slice| {
             scratch.clear();
             for (value, count) in &slice.counts {
-                scratch.histogram.saturating_record_n(*value, *count);
+                scratch.record_n(*value, *count);
             }
-            let completed = scratch.count();
-            let hdr = if completed > 0 { report::encode(&scratch.histogram) } else { String::new() };
+            let completed = scratch.len();
+            let hdr = if completed > 0 { report::encode(&scratch) } else { String::new() };
             SliceFigures { completed, failed: slice.failed, sum_ns: slice.sum, hdr }
         };
         Slices {
@@ -125,10 +125,7 @@ impl Slices {
         let slice = |figures: &SliceFigures| {
             let counts = match figures.hdr.as_str() {
                 "" => Vec::new(),
-                hdr => {
-                    let latencies = Latencies { histogram: report::decode(hdr)?, ..Latencies::default() };
-                    Slice::of(&latencies, 0).counts
-                }
+                hdr => report::decode(hdr)?.counts().collect(),
             };
             let slice = Slice { failed: figures.failed, sum: figures.sum_ns, counts };
             if slice.completed() == figures.completed {

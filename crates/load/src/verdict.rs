@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use hdrhistogram::Histogram;
 use manifold_stats::Verdict;
 
 use crate::compare::{Doubt, Figure, Pair};
+use crate::histogram::Histogram;
 use crate::report::Report;
 use crate::units;
 
@@ -160,7 +160,7 @@ impl Metric {
     }
 
     /// Its value in a run. One without a single answer has no latency that would hold a threshold: it is beyond any.
-    fn of(self, report: &Report, latencies: Option<&Histogram<u64>>) -> f64 {
+    fn of(self, report: &Report, latencies: Option<&Histogram>) -> f64 {
         let summary = |of: fn(&crate::report::Summary) -> f64| report.latency_us.as_ref().map_or(f64::INFINITY, of);
         match self {
             Metric::Percentile(quantile) => latencies

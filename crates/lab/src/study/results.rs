@@ -110,7 +110,7 @@ impl StudyCell {
                 .connect
                 .latency_us
                 .map(|connect| Connecting { mean: connect.mean / 1000.0, longest: connect.max / 1000.0 }),
-            deviation_ms: latencies.as_ref().map(|l| l.histogram.stdev() / 1000.0),
+            deviation_ms: latencies.as_ref().map(|l| l.histogram.standard_deviation() / 1000.0),
             held: None,
             percentiles_ms: PERCENTILES
                 .iter()

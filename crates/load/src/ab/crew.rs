@@ -181,7 +181,7 @@ impl Part {
     fn of(outcome: Outcome<Collector<'_>>) -> Part {
         let Outcome { observer, ended, ended_at, unfinished, unsent, unserved, health } = outcome;
         let Collector { counts, times, window, recorder, .. } = observer;
-        let late = health.lag.count() - health.lag.histogram.count_between(0, LATE_US);
+        let late = health.lag.count() - health.lag.histogram.count_up_to(LATE_US);
         let result = recorder.map(|recorder| {
             let used = ThreadUse::now().since(recorder.used_before);
             // The report asks of the end only whether a signal made it.

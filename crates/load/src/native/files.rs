@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 
-use crate::latencies::Latencies;
+use crate::histogram::Histogram;
 use crate::report::{Report, Series};
 
 /// The series: one row an interval, with the seconds since the first began and when it began.
@@ -29,8 +29,8 @@ pub fn csv(series: &Series) -> String {
 /// The histogram cannot be written.
 pub fn hdr(report: &Report) -> io::Result<Vec<u8>> {
     let histogram = match &report.histogram {
-        Some(histogram) => histogram.latencies().map_err(io::Error::other)?.histogram,
-        None => Latencies::default().histogram,
+        Some(histogram) => histogram.latencies().map_err(io::Error::other)?.histogram.hdr(),
+        None => Histogram::default().hdr(),
     };
     let begins = UNIX_EPOCH + Duration::from_micros(report.started_unix_us);
     let mut log = Vec::new();

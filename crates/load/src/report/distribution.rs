@@ -5,11 +5,12 @@ use std::io::Read;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::read::ZlibDecoder;
-use hdrhistogram::Histogram;
+use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::latencies::{Latencies, SIGNIFICANT_DIGITS};
+use crate::histogram::{Histogram, SIGNIFICANT_DIGITS};
+use crate::latencies::Latencies;
 
 /// An encoded histogram takes at most so many bytes once it is inflated: nine for each place of the longest.
 const INFLATED_MAX: u64 = 512 * 1024;
@@ -54,17 +55,19 @@ impl Distribution {
         if histogram.len() != self.count || self.count == 0 || self.min_ns > self.max_ns {
             return Err("a histogram does not hold what is said of it".to_owned());
         }
-        let mut latencies = Latencies { min: self.min_ns, max: self.max_ns, sum: self.sum_ns, ..Latencies::default() };
-        latencies.histogram.add(histogram).map_err(|_| "a histogram holds more than a day".to_owned())?;
-        Ok(latencies)
+        Ok(Latencies { histogram, min: self.min_ns, max: self.max_ns, sum: self.sum_ns })
     }
 }
 
 /// A histogram as text.
-pub fn encode(histogram: &Histogram<u64>) -> String {
+pub fn encode(histogram: &Histogram) -> String {
+    written(&histogram.hdr())
+}
+
+fn written(hdr: &Hdr<u64>) -> String {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
-        .serialize(histogram, &mut bytes)
+        .serialize(hdr, &mut bytes)
         .expect("memory takes everything, and the histogram is far below the format's limits");
     BASE64.encode(bytes)
 }
@@ -73,7 +76,7 @@ pub fn encode(histogram: &Histogram<u64>) -> String {
 ///
 /// # Errors
 /// A sentence, if it is none of ours.
-pub fn decode(text: &str) -> Result<Histogram<u64>, String> {
+pub fn decode(text: &str) -> Result<Histogram, String> {
     let wrong = || "a histogram cannot be read".to_owned();
     let bytes = BASE64.decode(text).map_err(|_| wrong())?;
     let (head, deflated) = bytes.split_at_checked(8).ok_or_else(wrong)?;
@@ -89,7 +92,8 @@ pub fn decode(text: &str) -> Result<Histogram<u64>, String> {
     if !is_ours {
         return Err(wrong());
     }
-    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|_| wrong())
+    let hdr = Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|_| wrong())?;
+    Histogram::of_hdr(&hdr).ok_or_else(|| "a histogram holds more than a day".to_owned())
 }
 
 #[cfg(test)]
@@ -109,19 +113,17 @@ mod tests {
         let json = serde_json::to_string(&Distribution::of(&latencies)).unwrap();
         let back = serde_json::from_str::<Distribution>(&json).unwrap().latencies().unwrap();
         assert_eq!((back.min, back.max, back.sum), (latencies.min, latencies.max, latencies.sum));
-        assert!(back.histogram.iter_recorded().eq(latencies.histogram.iter_recorded()));
+        assert!(back.histogram == latencies.histogram);
         assert_eq!(Distribution::of(&Latencies::default()), None);
     }
 
     #[test]
     fn what_is_no_histogram_of_ours_is_an_error() {
         let good = Distribution::of(&some()).unwrap();
-        let mut coarse = Histogram::<u64>::new(2).unwrap();
-        coarse.record(5).unwrap();
-        let beyond = {
-            let mut histogram = Histogram::<u64>::new(3).unwrap();
-            histogram.record(u64::MAX / 2).unwrap();
-            encode(&histogram)
+        let other = |digits, us| {
+            let mut hdr = Hdr::<u64>::new(digits).unwrap();
+            hdr.record(us).unwrap();
+            written(&hdr)
         };
         let lying = {
             let mut plain = vec![0x1c, 0x84, 0x93, 0x13, 0xff, 0xff, 0xff, 0xff];
@@ -141,8 +143,8 @@ mod tests {
             (good.count, String::new()),
             (good.count, "no base64!".to_owned()),
             (good.count, half),
-            (1, encode(&coarse)),
-            (1, beyond),
+            (1, other(2, 5)),
+            (1, other(3, u64::MAX / 2)),
             (1, lying),
         ] {
             let distribution = Distribution { count, hdr: hdr.clone(), ..good.clone() };

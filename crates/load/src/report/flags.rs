@@ -19,7 +19,7 @@ pub const NO_DESCRIPTOR: &str = "no-descriptor";
 /// Every reason not to believe these figures. `interrupted`: a run was ended early.
 pub fn flags(report: &Report, lag: &Latencies, interrupted: bool) -> Vec<Flag> {
     let is_share = |part: u64| part as f64 > lag.count() as f64 * MISSED_SHARE;
-    let missed = lag.count() - lag.histogram.count_between(0, MISSED_US);
+    let missed = lag.count() - lag.histogram.count_up_to(MISSED_US);
     let short = report.schedule.is_some_and(|kept| kept.unsent > 0 || is_share(kept.short_of_connections));
     let longest_us = report.latency_us.map_or(0.0, |latency| latency.max);
     let oldest_us = report.unfinished.max_age_us;
