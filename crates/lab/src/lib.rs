@@ -15,6 +15,7 @@ mod doctor;
 mod environment;
 mod experiment;
 mod figures;
+mod files;
 #[cfg(test)]
 mod fixture;
 mod generator;
@@ -23,6 +24,7 @@ mod idle_test;
 mod interrupt;
 mod limits;
 mod output;
+mod page;
 mod peer;
 mod peers;
 mod plot;
@@ -81,10 +83,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Doctor(args) => doctor::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Hold(args) => slow_test::hold::run(args),
-        Do::Report { results } if peers::is_one(&results) => told(peers::report_again(&results)),
-        Do::Report { results } if generators::is_one(&results) => told(generators::report_again(&results)),
-        Do::Report { results } if study::is_one(&results) => told(study::report_again(&results)),
-        Do::Report { results } => told(output::Output::open(&results).and_then(|(out, read)| out.write_views(&read))),
+        Do::Report { results } => told(store::report_again(&results)),
         Do::Guard { folder } => scratch::guard(&folder),
         Do::Exec { cores, command } => match cli::cores(&cores) {
             Ok(cores) => server::exec(&cores, &command),

@@ -1,4 +1,4 @@
-//! The folder a run leaves: `report.html`, `results.json`, `cells.csv`, and what the servers were told and said.
+//! The folder a run leaves: its data, `report.html` and everything else that is derived from them, and what the servers were told and said.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::csv;
-use crate::report;
+use crate::files;
 use crate::results::Results;
+use crate::store::Stored;
 
 /// What was measured in a run, as one of its files keeps it.
 pub trait Kept: DeserializeOwned {
@@ -100,39 +100,26 @@ impl Output {
     /// # Errors
     /// If it cannot be written.
     pub fn data<T: Kept + Serialize>(&self, kept: &T) -> Result<()> {
-        let json = serde_json::to_string(kept).context("the results cannot be written as JSON")?;
-        self.file(T::FILE, &(json + "\n"))
-    }
-
-    /// Writes what is told of claims: the verdicts, and the report as Markdown and as HTML.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
-    pub fn report<J: Serialize>(&self, judgements: &[J], markdown: &str, html: &str) -> Result<()> {
-        let judgements = serde_json::to_string_pretty(judgements).context("the verdicts cannot be written as JSON")?;
-        self.file("claims.json", &(judgements + "\n"))?;
-        self.file("report.md", markdown)?;
-        self.file("report.html", html)
+        let data = files::data(kept)?;
+        self.file(&data.name, &data.text)
     }
 
     /// Writes everything.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, results: &Results) -> Result<()> {
+    pub fn write<T: Stored>(&self, found: &T) -> Result<()> {
         // The data first: should the report fail, nothing measured is lost.
-        let json = serde_json::to_string_pretty(results).context("the results cannot be written as JSON")?;
-        self.file("results.json", &json)?;
-        self.write_views(results)
+        self.data(found)?;
+        self.write_views(found)
     }
 
-    /// Writes what is derived from `results.json`.
+    /// Writes what is derived from the data.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write_views(&self, results: &Results) -> Result<()> {
-        self.file("cells.csv", &csv::cells(results))?;
-        self.file("report.html", &report::html(results).context("the report cannot be made")?)
+    pub fn write_views<T: Stored>(&self, found: &T) -> Result<()> {
+        files::derived(found)?.iter().try_for_each(|file| self.file(&file.name, &file.text))
     }
 
     /// Writes one file.
@@ -141,6 +128,9 @@ impl Output {
     /// If it cannot be written.
     pub fn file(&self, name: &str, text: &str) -> Result<()> {
         let file = self.folder.join(name);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 }

@@ -7,7 +7,9 @@ use crate::compare::Comparisons;
 use crate::cores;
 use crate::experiment::Load;
 use crate::figures::{Cells, Metric};
-use crate::plot::{self, Axis, Point, Series, Who};
+use crate::page::Frame;
+use crate::plot::svg;
+use crate::plot::{Axis, Plot, Point, Series, Who};
 use crate::results::{Mark, Results, TargetInfo};
 use crate::target::Family;
 use crate::text;
@@ -17,14 +19,13 @@ use crate::words::{self, Answer};
 ///
 /// # Errors
 /// If the template fails, which no content makes it do.
-pub fn html(results: &Results) -> Result<String, askama::Error> {
-    let cells = Cells::new(&results.experiment, &results.cells);
-    let comparisons = Comparisons::new(&results.experiment, cells, results.targets.len());
-    let maker = Maker { results, cells, comparisons };
+pub fn html(results: &Results, frame: &Frame) -> Result<String, askama::Error> {
+    let maker = Maker::of(results);
     Page {
+        frame,
         title: title(results),
         answer: words::answer(results),
-        legend: results.targets.iter().map(|t| (who(t).key(), t.label.clone())).collect(),
+        legend: maker.whos.iter().map(|who| (svg::key(who), who.label.clone())).collect(),
         bars: maker.bars(),
         plots: maker.plots(),
         compared: maker.comparisons.count(),
@@ -39,13 +40,20 @@ pub fn html(results: &Results) -> Result<String, askama::Error> {
     .render()
 }
 
+/// Every plot of the page, in its order.
+pub fn plots(results: &Results) -> Vec<Plot> {
+    let maker = Maker::of(results);
+    maker.bars().into_iter().chain(maker.plots().into_iter().flat_map(|row| row.figures)).collect()
+}
+
 #[derive(Template)]
 #[template(path = "report.html")]
-struct Page {
+struct Page<'a> {
+    frame: &'a Frame,
     title: String,
     answer: Answer,
     legend: Vec<(String, String)>,
-    bars: Vec<Figure>,
+    bars: Vec<Plot>,
     plots: Vec<Row>,
     compared: usize,
     comparison: Option<Comparison>,
@@ -57,17 +65,11 @@ struct Page {
     command: String,
 }
 
-/// One plot with its caption.
-struct Figure {
-    caption: String,
-    svg: String,
-}
-
 /// The plots of one metric, keep-alive off and on side by side.
 struct Row {
     title: &'static str,
     remark: &'static str,
-    figures: Vec<Figure>,
+    figures: Vec<Plot>,
 }
 
 struct Comparison {
@@ -109,9 +111,18 @@ struct Maker<'r> {
     results: &'r Results,
     cells: Cells<'r>,
     comparisons: Comparisons,
+    /// The targets as plots show them.
+    whos: Vec<Who>,
 }
 
 impl Maker<'_> {
+    fn of(results: &Results) -> Maker<'_> {
+        let cells = Cells::new(&results.experiment, &results.cells);
+        let comparisons = Comparisons::new(&results.experiment, cells, results.targets.len());
+        let whos = Who::all(results.targets.iter().map(|t| (t.label.clone(), t.family, t.model)));
+        Maker { results, cells, comparisons, whos }
+    }
+
     fn modes(&self) -> impl Iterator<Item = bool> {
         // Keep-alive first: it is what the answer is about.
         self.results.experiment.keep_alive.iter().rev().copied()
@@ -121,20 +132,16 @@ impl Maker<'_> {
         self.results.experiment.loads().into_iter().filter(|load| load.keep_alive == keep_alive).collect()
     }
 
-    fn bars(&self) -> Vec<Figure> {
+    fn bars(&self) -> Vec<Plot> {
         self.modes()
             .filter_map(|keep_alive| {
                 let loads = self.loads(keep_alive);
-                let mut rows: Vec<(Who, Interval)> = self
-                    .results
-                    .targets
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(i, t)| Some((who(t), self.cells.mean(i, &loads, Metric::CpuUsPerRequest)?)))
-                    .collect();
+                let mean = |i| self.cells.mean(i, &loads, Metric::CpuUsPerRequest);
+                let rows = self.whos.iter().enumerate().filter_map(|(i, who)| Some((who.clone(), mean(i)?)));
+                let mut rows: Vec<(Who, Interval)> = rows.collect();
                 rows.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
                 let caption = format!("CPU a request, {}", words::mode(keep_alive));
-                (!rows.is_empty()).then(|| Figure { svg: plot::bars(&caption, Axis::Micros, &rows), caption })
+                Plot::bars(caption.clone(), caption, Axis::Micros, rows)
             })
             .collect()
     }
@@ -154,10 +161,9 @@ impl Maker<'_> {
             figures: self
                 .modes()
                 .filter_map(|keep_alive| {
-                    let series = self.series(keep_alive, metric);
                     let caption = words::mode(keep_alive).to_owned();
-                    (!series.is_empty())
-                        .then(|| Figure { svg: plot::lines(&format!("{title}, {caption}"), axis, "connections", &series), caption })
+                    let series = self.series(keep_alive, metric);
+                    Plot::lines(format!("{title}, {caption}"), caption, axis, "connections", series)
                 })
                 .collect(),
         })
@@ -184,8 +190,7 @@ impl Maker<'_> {
                 })
                 .collect()
         };
-        let targets = self.results.targets.iter().enumerate();
-        targets.map(|(i, t)| Series { who: who(t), points: of(i) }).filter(|series| !series.points.is_empty()).collect()
+        self.whos.iter().enumerate().map(|(i, who)| Series { who: who.clone(), points: of(i) }).collect()
     }
 
     /// Ours against its namesake and against nginx, in each mode.
@@ -354,10 +359,6 @@ impl Maker<'_> {
     }
 }
 
-fn who(target: &TargetInfo) -> Who {
-    Who { label: target.label.clone(), family: target.family, model: target.model }
-}
-
 fn ratio_cell(seen: Option<&Seen>) -> Ratio {
     let Some(Seen { ratio, claim, .. }) = seen else {
         return Ratio { text: "–".to_owned(), ends: String::new(), class: "none" };
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn the_report_is_complete_and_needs_nothing_else() {
-        let html = html(&fixture::clear_winner()).expect("a page");
+        let html = html(&fixture::clear_winner(), &Frame::FILE).expect("a page");
         for part in [
             "<!doctype html>",
             "name=\"viewport\"",
@@ -433,7 +434,7 @@ mod tests {
         let mut results = fixture::clear_winner();
         results.environment.cpu = "<script>alert(1)</script>".to_owned();
         results.environment.command = "manifold lab run --site '/<b>'".to_owned();
-        let html = html(&results).expect("a page");
+        let html = html(&results, &Frame::FILE).expect("a page");
         assert!(!html.contains("<script>alert") && !html.contains("/<b>"));
     }
 
@@ -443,7 +444,7 @@ mod tests {
         results.cells.clear();
         results.figures.clear();
         results.ended_early = Some("interrupted after 0 of 64 cells".to_owned());
-        let html = html(&results).expect("a page");
+        let html = html(&results, &Frame::FILE).expect("a page");
         assert!(html.contains("No cell could be measured") && html.contains("interrupted after 0"));
     }
 }

@@ -11,7 +11,7 @@ pub mod results;
 mod run;
 pub mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,8 +19,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::{KeepAlive, RunArgs};
-use crate::output::{self, Kept, Output};
-use crate::peers::page;
+use crate::output::Kept;
 use program::PROGRAMS;
 use results::{FORMAT, Generators};
 
@@ -109,20 +108,6 @@ impl Kept for Generators {
     fn format(&self) -> u32 {
         self.format
     }
-}
-
-/// Whether `path` is of a run of this experiment: its file, or the folder with it.
-pub fn is_one(path: &Path) -> bool {
-    output::keeps::<Generators>(path)
-}
-
-/// Writes the report again from `generators.json` or the folder with it.
-///
-/// # Errors
-/// If it cannot be read or written, or is of another format.
-pub fn report_again(path: &Path) -> Result<()> {
-    let (out, generators) = Output::open::<Generators>(path)?;
-    page::write(&view::of(&generators), &out)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::plan::{CLOSING, H2_SHARED, H2_SINGLE, KEPT, MANY, TLS_CLOSING, TLS_KE
 use super::results::{Generators, Metric};
 use crate::cores;
 use crate::peers::claims::{Judgement, verdict};
-use crate::peers::view::{Bars, Table, View, Words, by_subject, cell, headline};
-use crate::plot::{self, Axis, Who};
+use crate::peers::view::{Table, View, Words, by_subject, cell, headline};
+use crate::plot::{Axis, Plot, Who};
 use crate::target::{Family, Model};
 use crate::text;
 
@@ -117,17 +117,14 @@ fn judge(generators: &Generators, claim: &Claim) -> Option<Judgement> {
     })
 }
 
-fn bars(generators: &Generators, work: Work) -> Option<Bars> {
-    let row = |(index, program): (usize, &super::results::Described)| {
-        let family = if program.ours { Family::Manifold } else { Family::Peer };
-        let who = Who { label: program.label.clone(), family, model: Model::Loop };
-        Some((who, generators.figure(index, work, Metric::CpuUs)?))
-    };
-    let mut rows: Vec<(Who, Interval)> = generators.programs.iter().enumerate().filter_map(row).collect();
+fn bars(generators: &Generators, work: Work) -> Option<Plot> {
+    let family = |ours: bool| if ours { Family::Manifold } else { Family::Peer };
+    let whos = Who::all(generators.programs.iter().map(|one| (one.label.clone(), family(one.ours), Model::Loop)));
+    let row = |(index, who)| Some((who, generators.figure(index, work, Metric::CpuUs)?));
+    let mut rows: Vec<(Who, Interval)> = whos.into_iter().enumerate().filter_map(row).collect();
     rows.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
     let caption = work.label();
-    (!rows.is_empty())
-        .then(|| Bars { svg: plot::bars(&format!("CPU a request, {caption}"), Axis::Micros, &rows), caption })
+    Plot::bars(format!("CPU a request, {caption}"), caption, Axis::Micros, rows)
 }
 
 fn tables(generators: &Generators) -> Vec<Table> {
@@ -310,7 +307,7 @@ mod tests {
     #[test]
     fn every_form_tells_the_same() {
         let view = of(&generators());
-        let html = page::html(&view).expect("the template renders");
+        let html = page::html(&view, &crate::page::Frame::FILE).expect("the template renders");
         for text in [page::terminal(&view), page::markdown(&view), html.clone()] {
             for part in
                 [view.headline.as_str(), "manifold load at least 1.50 of wrk", "4.0 [4.0 to 4.0]", "not in PATH"]

@@ -13,14 +13,14 @@ pub mod results;
 mod run;
 pub mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::cli::{KeepAlive, RunArgs};
-use crate::output::{self, Kept, Output};
+use crate::output::Kept;
 use crate::target::{TARGETS, Target};
 use results::{FORMAT, Peers};
 
@@ -116,20 +116,6 @@ impl Kept for Peers {
     fn format(&self) -> u32 {
         self.format
     }
-}
-
-/// Whether `path` is of a run of this experiment: its file, or the folder with it.
-pub fn is_one(path: &Path) -> bool {
-    output::keeps::<Peers>(path)
-}
-
-/// Writes the report again from `peers.json` or the folder with it.
-///
-/// # Errors
-/// If it cannot be read or written, or is of another format.
-pub fn report_again(path: &Path) -> Result<()> {
-    let (out, peers) = Output::open::<Peers>(path)?;
-    page::write(&view::View::of(&peers), &out)
 }
 
 #[cfg(test)]

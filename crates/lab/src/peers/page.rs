@@ -6,11 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use askama::Template;
-use serde::Serialize;
 
 use super::claims::{Judgement, Verdict};
 use super::view::{Table, View};
-use crate::output::{Kept, Output};
+use crate::files::File;
+use crate::output::Output;
+use crate::page::Frame;
 use crate::store::{self, Stored};
 use crate::{table, text};
 
@@ -25,7 +26,7 @@ pub fn conclude<T: Stored>(
     markdown: Option<(&Path, &str)>,
     took_s: f64,
 ) -> Result<()> {
-    write_all(kept, view, out)?;
+    out.write(kept)?;
     println!("\n{}", terminal(view));
     if let Some((file, place)) = markdown {
         put(file, place, &self::markdown(view))?;
@@ -37,22 +38,12 @@ pub fn conclude<T: Stored>(
     Ok(())
 }
 
-/// Writes the data and everything that is derived from it.
+/// The verdicts, and everything but the plots as Markdown.
 ///
 /// # Errors
-/// If a file cannot be written.
-pub fn write_all<T: Kept + Serialize>(kept: &T, view: &View, out: &Output) -> Result<()> {
-    // The data first: should the report fail, nothing measured is lost.
-    out.data(kept)?;
-    write(view, out)
-}
-
-/// Writes everything that is derived from the data.
-///
-/// # Errors
-/// If a file cannot be written.
-pub fn write(view: &View, out: &Output) -> Result<()> {
-    out.report(&view.judgements, &markdown(view), &html(view).context("the report cannot be made")?)
+/// If the verdicts cannot be written as JSON, which none prevents.
+pub fn texts(view: &View) -> Result<Vec<File>> {
+    Ok(vec![File::json("claims.json", &view.judgements)?, File::new("report.md", markdown(view))])
 }
 
 /// What is told at the end of the run: the verdicts, and the tables that matter most.
@@ -143,18 +134,19 @@ fn between(old: &str, name: &str, markdown: &str) -> Result<String> {
     Ok(format!("{before}{begin}\n\n{}\n\n{end}{after}", markdown.trim_end()))
 }
 
-/// The report as one file that needs nothing else.
+/// The report as one page that needs nothing else.
 ///
 /// # Errors
 /// If the template fails, which no content makes it do.
-pub fn html(view: &View) -> Result<String, askama::Error> {
-    Page { view }.render()
+pub fn html(view: &View, frame: &Frame) -> Result<String, askama::Error> {
+    Page { view, frame }.render()
 }
 
 #[derive(Template)]
 #[template(path = "peers.html")]
 struct Page<'v> {
     view: &'v View,
+    frame: &'v Frame,
 }
 
 #[cfg(test)]
@@ -166,7 +158,7 @@ mod tests {
     fn every_form_tells_the_same() {
         let view = View::of(&fixture::peers());
         let claim = "manifold percore at most 0.55 of nginx, c = 100";
-        let html = html(&view).expect("the template renders");
+        let html = html(&view, &Frame::FILE).expect("the template renders");
         for (form, text) in [("terminal", terminal(&view)), ("markdown", markdown(&view)), ("html", html.clone())] {
             for part in [view.headline.as_str(), claim, "0.50 [0.50 to 0.50]", "apache2 prefork", "saturated"] {
                 assert!(text.contains(part), "no {part:?} in {form}:\n{text}");

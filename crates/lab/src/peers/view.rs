@@ -8,7 +8,7 @@ use super::plan::{self, Page, Placement, Work, mode};
 use super::results::{Peers, counts};
 use crate::cores;
 use crate::figures::Metric;
-use crate::plot::{self, Axis, Who};
+use crate::plot::{Axis, Plot, Who};
 use crate::results::Mark;
 use crate::text;
 
@@ -59,7 +59,7 @@ pub struct View {
     /// The claims by what they are about.
     pub claims: Vec<Claims>,
     /// CPU a request of each load, as bars.
-    pub bars: Vec<Bars>,
+    pub bars: Vec<Plot>,
     /// All figures.
     pub tables: Vec<Table>,
     /// What is to be held against the figures.
@@ -77,15 +77,6 @@ pub struct Claims {
     pub about: String,
     /// The claims.
     pub rows: Vec<Judgement>,
-}
-
-/// A plot with its caption.
-#[derive(Debug)]
-pub struct Bars {
-    /// The load.
-    pub caption: String,
-    /// The picture.
-    pub svg: String,
 }
 
 /// A table whose first column names targets.
@@ -161,17 +152,17 @@ impl Maker<'_> {
         works.into_iter().filter(|&work| self.peers.cells.iter().any(|cell| cell.work == work)).collect()
     }
 
-    fn bars(&self) -> Vec<Bars> {
+    fn bars(&self) -> Vec<Plot> {
+        let targets = self.peers.targets.iter();
+        let whos = Who::all(targets.map(|target| (target.label.clone(), target.family, target.model)));
         let of = |work: Work| {
-            let row = |(index, target): (usize, &super::results::PeerTarget)| {
-                let who = Who { label: target.label.clone(), family: target.family, model: target.model };
-                Some((who, self.peers.figure(index, work, Metric::CpuUsPerRequest)?))
+            let row = |(index, who): (usize, &Who)| {
+                Some((who.clone(), self.peers.figure(index, work, Metric::CpuUsPerRequest)?))
             };
-            let mut rows: Vec<(Who, Interval)> = self.peers.targets.iter().enumerate().filter_map(row).collect();
+            let mut rows: Vec<(Who, Interval)> = whos.iter().enumerate().filter_map(row).collect();
             rows.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
             let caption = work.label();
-            (!rows.is_empty())
-                .then(|| Bars { svg: plot::bars(&format!("CPU a request, {caption}"), Axis::Micros, &rows), caption })
+            Plot::bars(format!("CPU a request, {caption}"), caption, Axis::Micros, rows)
         };
         plan::apart().into_iter().filter_map(of).collect()
     }

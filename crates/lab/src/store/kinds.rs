@@ -1,16 +1,22 @@
 //! The kinds of runs: what each is kept as, what it is compared by, and how it is told again.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::{Key, NewRun, Outcome, Run, Store, Value};
+use crate::csv;
 use crate::figures;
+use crate::files::File;
 use crate::generators::results::{self as generators, Generators};
-use crate::output::{Kept, Output};
+use crate::output::{Kept, Output, keeps};
+use crate::page::Frame;
 use crate::peers::results::{Peers, counts};
+use crate::plot::Plot;
 use crate::results::{Environment, Results};
 use crate::study::results::Studies;
-use crate::{generators as generators_run, peers, progress, study, words};
+use crate::{generators as generators_run, peers, progress, report, study, words};
 
 /// What a list tells of a run.
 #[derive(Debug)]
@@ -38,11 +44,18 @@ pub trait Stored: Kept + Serialize {
     fn values(&self) -> Vec<Value>;
     /// The answer for a terminal.
     fn tell(&self) -> String;
-    /// Writes data and report.
+    /// The report as a page.
     ///
     /// # Errors
-    /// If a file cannot be written.
-    fn write_report(&self, out: &Output) -> Result<()>;
+    /// If the template fails, which nothing measured makes it do.
+    fn html(&self, frame: &Frame) -> Result<String>;
+    /// Further files that are made of it.
+    ///
+    /// # Errors
+    /// If one cannot be written as JSON, which nothing measured prevents.
+    fn texts(&self) -> Result<Vec<File>>;
+    /// The plots of the report, in its order.
+    fn plots(&self) -> Vec<Plot>;
 }
 
 /// Keeps a run that has ended. A store that cannot be written is a remark and no error: the report is there.
@@ -97,6 +110,23 @@ pub fn export(run: &Run, out: &Output) -> Result<()> {
     with(run, Export(out))
 }
 
+/// Writes what is derived from the data of a run again: beside them, by their file or its folder.
+///
+/// # Errors
+/// If they cannot be read, are of another format, or a file cannot be written.
+pub fn report_again(path: &Path) -> Result<()> {
+    fn again<T: Stored>(path: &Path) -> Result<()> {
+        let (out, found) = Output::open::<T>(path)?;
+        out.write_views(&found)
+    }
+    match path {
+        path if keeps::<Peers>(path) => again::<Peers>(path),
+        path if keeps::<Generators>(path) => again::<Generators>(path),
+        path if keeps::<Studies>(path) => again::<Studies>(path),
+        path => again::<Results>(path),
+    }
+}
+
 /// Something done with a run, whatever its kind.
 trait Use {
     type Result;
@@ -117,7 +147,7 @@ struct Export<'a>(&'a Output);
 impl Use for Export<'_> {
     type Result = ();
     fn on<T: Stored>(self, found: &T) -> Result<()> {
-        found.write_report(self.0)
+        self.0.write(found)
     }
 }
 
@@ -178,8 +208,16 @@ impl Stored for Results {
         words::terminal(self)
     }
 
-    fn write_report(&self, out: &Output) -> Result<()> {
-        out.write(self)
+    fn html(&self, frame: &Frame) -> Result<String> {
+        Ok(report::html(self, frame)?)
+    }
+
+    fn texts(&self) -> Result<Vec<File>> {
+        Ok(vec![File::new("cells.csv", csv::cells(self))])
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        report::plots(self)
     }
 }
 
@@ -211,8 +249,16 @@ impl Stored for Peers {
         peers::page::terminal(&peers::view::View::of(self))
     }
 
-    fn write_report(&self, out: &Output) -> Result<()> {
-        peers::page::write_all(self, &peers::view::View::of(self), out)
+    fn html(&self, frame: &Frame) -> Result<String> {
+        Ok(peers::page::html(&peers::view::View::of(self), frame)?)
+    }
+
+    fn texts(&self) -> Result<Vec<File>> {
+        peers::page::texts(&peers::view::View::of(self))
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        peers::view::View::of(self).bars
     }
 }
 
@@ -249,8 +295,16 @@ impl Stored for Generators {
         peers::page::terminal(&generators_run::view::of(self))
     }
 
-    fn write_report(&self, out: &Output) -> Result<()> {
-        peers::page::write_all(self, &generators_run::view::of(self), out)
+    fn html(&self, frame: &Frame) -> Result<String> {
+        Ok(peers::page::html(&generators_run::view::of(self), frame)?)
+    }
+
+    fn texts(&self) -> Result<Vec<File>> {
+        peers::page::texts(&generators_run::view::of(self))
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        generators_run::view::of(self).bars
     }
 }
 
@@ -284,8 +338,16 @@ impl Stored for Studies {
         study::page::terminal(&study::view::View::of(self))
     }
 
-    fn write_report(&self, out: &Output) -> Result<()> {
-        study::page::write_all(self, &study::view::View::of(self), out)
+    fn html(&self, frame: &Frame) -> Result<String> {
+        Ok(study::page::html(&study::view::View::of(self), frame)?)
+    }
+
+    fn texts(&self) -> Result<Vec<File>> {
+        study::page::texts(&study::view::View::of(self))
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        study::view::View::of(self).sections.into_iter().flat_map(|section| section.figures).collect()
     }
 }
 

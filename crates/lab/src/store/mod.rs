@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::proc;
 
-pub use kinds::{Stored, end, keep};
+pub use kinds::{Stored, end, keep, report_again};
 
 /// Names another file; `none` keeps nothing.
 pub const VARIABLE: &str = "MANIFOLD_LAB_STORE";

@@ -26,11 +26,9 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{KeepAlive, RunArgs};
-use crate::output::{self, Output};
 use crate::store::{State, Store, VARIABLE};
 use keeper::Resumed;
 use resolve::Study;
-use results::Studies;
 
 /// A built-in experiment.
 #[derive(Debug)]
@@ -201,20 +199,6 @@ pub fn resume(which: &str) -> Result<ExitCode> {
     let settings = Settings::of(plan, Some(run.folder)).map_err(anyhow::Error::msg)?;
     let done = store.cells(run.id)?.into_iter().collect();
     run::run(&settings, Some(Resumed { store, run: run.id, took_s: run.took_s, done }))
-}
-
-/// Whether `path` is of a run of studies.
-pub fn is_one(path: &Path) -> bool {
-    output::keeps::<Studies>(path)
-}
-
-/// Writes the report of an earlier run again.
-///
-/// # Errors
-/// If it cannot be read or written.
-pub fn report_again(path: &Path) -> Result<()> {
-    let (out, studies) = Output::open::<Studies>(path)?;
-    page::write(&view::View::of(&studies), &out)
 }
 
 /// An experiment of one's own to begin with: complete, and every line explained.

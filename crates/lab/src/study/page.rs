@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use askama::Template;
 
 use super::claims::Judgement;
 use super::results::Studies;
 use super::view::{Section, Table, View};
+use crate::files::File;
 use crate::output::Output;
+use crate::page::Frame;
 use crate::{table, text};
 
 /// Writes all of a run that has ended, and tells the answer on the terminal.
@@ -16,36 +18,34 @@ use crate::{table, text};
 /// # Errors
 /// If a file cannot be written.
 pub fn conclude(studies: &Studies, view: &View, out: &Output) -> Result<()> {
-    write_all(studies, view, out)?;
+    out.write(studies)?;
     println!("\n{}", terminal(view));
     println!("Report: {}", out.folder().join("report.html").display());
     println!("Took {}; repeat it with: {}", text::duration(studies.took_s), view.command);
     Ok(())
 }
 
-/// Writes the data and everything that is derived from it.
+/// The verdicts, and everything but the plots as Markdown.
 ///
 /// # Errors
-/// If a file cannot be written.
-pub fn write_all(studies: &Studies, view: &View, out: &Output) -> Result<()> {
-    // The data first: should the report fail, nothing measured is lost.
-    out.data(studies)?;
-    write(view, out)
+/// If the verdicts cannot be written as JSON, which none prevents.
+pub fn texts(view: &View) -> Result<Vec<File>> {
+    Ok(vec![File::json("claims.json", &view.judgements)?, File::new("report.md", markdown(view))])
 }
 
-/// Writes everything that is derived from the data.
+/// The report as one page that needs nothing else.
 ///
 /// # Errors
-/// If a file cannot be written.
-pub fn write(view: &View, out: &Output) -> Result<()> {
-    let html = Page { view }.render().context("the report cannot be made")?;
-    out.report(&view.judgements, &markdown(view), &html)
+/// If the template fails, which no content makes it do.
+pub fn html(view: &View, frame: &Frame) -> Result<String, askama::Error> {
+    Page { view, frame }.render()
 }
 
 #[derive(Template)]
 #[template(path = "study.html")]
 struct Page<'v> {
     view: &'v View,
+    frame: &'v Frame,
 }
 
 /// What is told at the end of the run: of each study its verdicts and its first table.
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_form_tells_the_same() {
         let view = View::of(&fixture::studies());
-        let html = Page { view: &view }.render().expect("the template renders");
+        let html = html(&view, &Frame::FILE).expect("the template renders");
         for (form, text) in [("terminal", terminal(&view)), ("markdown", markdown(&view)), ("html", html.clone())] {
             let claim = view.judgements[0].claim.as_str();
             for part in [view.headline.as_str(), claim, "reproduced", "contradicted", "published: worker", "1.96"] {

@@ -7,11 +7,11 @@ use manifold_stats::{Interval, attainable_level};
 
 use super::claims::{self, Judgement};
 use super::metric::Metric;
-use super::resolve::{Load, Study, Subject, Work};
+use super::resolve::{Load, Study, Work};
 use super::results::{Found, Studies};
 use crate::cores;
 use crate::generator::Amount;
-use crate::plot::{self, Point, Series, Who};
+use crate::plot::{Plot, Point, Series, Who};
 use crate::results::Mark;
 use crate::text;
 
@@ -53,20 +53,11 @@ pub struct Section {
     /// Its claims.
     pub claims: Vec<Judgement>,
     /// Its plots.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Plot>,
     /// Its tables.
     pub tables: Vec<Table>,
     /// What is to be held against its figures.
     pub limits: Vec<String>,
-}
-
-/// A plot with its caption.
-#[derive(Debug)]
-pub struct Figure {
-    /// What it shows.
-    pub caption: String,
-    /// The picture.
-    pub svg: String,
 }
 
 /// A table; published figures are marked as such.
@@ -157,34 +148,32 @@ fn load_words(load: &Load) -> String {
     format!("{} at once, {amount}, {kept}", text::counted(load.connections as usize, "client"))
 }
 
-fn who(subject: &Subject) -> Who {
-    Who { label: subject.label(), family: subject.server, model: subject.model }
+fn whos(study: &Study) -> Vec<Who> {
+    Who::all(study.targets.iter().map(|subject| (subject.label(), subject.server, subject.model)))
 }
 
 /// The figures that claims are about, as bars, load by load.
-fn bars(found: &Found) -> Vec<Figure> {
-    let study = &found.study;
+fn bars(found: &Found) -> Vec<Plot> {
+    let (study, whos) = (&found.study, whos(&found.study));
     let metrics: BTreeSet<Metric> = study.claims.iter().map(|claim| claim.metric).collect();
     let mut figures = Vec::new();
     for (index, load) in study.loads.iter().enumerate() {
         for &metric in &metrics {
             let (axis, factor) = metric.axis();
-            let row = |(target, subject): (usize, &Subject)| {
-                Some((who(subject), scaled(found.figure(target, index, metric)?, factor)))
+            let row = |(target, who): (usize, &Who)| {
+                Some((who.clone(), scaled(found.figure(target, index, metric)?, factor)))
             };
-            let rows: Vec<(Who, Interval)> = study.targets.iter().enumerate().filter_map(row).collect();
+            let rows: Vec<(Who, Interval)> = whos.iter().enumerate().filter_map(row).collect();
             let caption = format!("{}, {}", metric.title(), load_label(load));
-            if !rows.is_empty() {
-                figures.push(Figure { svg: plot::bars(&caption, axis, &rows), caption });
-            }
+            figures.extend(Plot::bars(format!("{}, {caption}", study.title), caption, axis, rows));
         }
     }
     figures
 }
 
 /// Every metric over the loads, as lines.
-fn curves(found: &Found) -> Vec<Figure> {
-    let study = &found.study;
+fn curves(found: &Found) -> Vec<Plot> {
+    let (study, whos) = (&found.study, whos(&found.study));
     let modes: BTreeSet<bool> = study.loads.iter().map(|load| load.keep_alive).collect();
     let mut figures = Vec::new();
     for &metric in &study.show {
@@ -201,13 +190,10 @@ fn curves(found: &Found) -> Vec<Figure> {
                 points.sort_by_key(|point| point.x);
                 points
             };
-            let lines = study.targets.iter().enumerate().map(|(i, t)| Series { who: who(t), points: points(i) });
-            let lines: Vec<Series> = lines.filter(|series| !series.points.is_empty()).collect();
+            let lines = whos.iter().enumerate().map(|(i, who)| Series { who: who.clone(), points: points(i) });
             let mode = if kept { ", connections kept" } else { "" };
             let caption = format!("{}{mode}", metric.heading());
-            if !lines.is_empty() {
-                figures.push(Figure { svg: plot::lines(&caption, axis, what, &lines), caption });
-            }
+            figures.extend(Plot::lines(format!("{}, {caption}", study.title), caption, axis, what, lines.collect()));
         }
     }
     figures
