@@ -31,7 +31,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "e2e", about: "real clients, real servers, real signals", run: e2e },
     Step { name: "bench", about: "instructions, system calls and allocations a request", run: || bench::main(&[]) },
-    Step { name: "fuzz", about: "each fuzz target for a minute", run: || fuzz::main(&[]) },
+    Step { name: "fuzz", about: "each fuzz target for half a minute", run: || fuzz::main(&[]) },
 ];
 
 /// Runs the task.

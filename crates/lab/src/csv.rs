@@ -7,7 +7,8 @@ use crate::results::{Cell, Results};
 
 const COLUMNS: &str = "order,round,target,keep_alive,connections,seconds,completed,requests_per_second,latency_mean_us,\
 latency_p50_us,latency_p90_us,latency_p99_us,latency_max_us,errors,unserved_connections,worked_on,cpu_s,cpu_us_per_request,\
-user_s,system_s,pss_kib,processes,threads,generator_cpu_s,other_load,usable,marks";
+user_s,system_s,pss_kib,processes,threads,switches,run_queue_s,disk_read,disk_written,\
+retransmitted,backlog_overflows,generator_cpu_s,other_load,usable,marks";
 
 /// The whole file; lines end with LF, fields never need quotes.
 pub fn cells(results: &Results) -> String {
@@ -25,7 +26,7 @@ fn line(text: &mut String, order: usize, target: &str, cell: &Cell) {
     // Writing into a String cannot fail.
     let _ = writeln!(
         text,
-        "{order},{},{target},{},{},{:.6},{},{:.1},{},{},{},{},{},{},{},{},{:.6},{},{:.2},{:.2},{},{},{},{:.6},{:.3},{},{}",
+        "{order},{},{target},{},{},{:.6},{},{:.1},{},{},{},{},{},{},{},{},{:.6},{},{:.2},{:.2},{},{},{},{},{:.6},{},{},{},{},{:.6},{:.3},{},{}",
         cell.round + 1,
         if cell.keep_alive { "on" } else { "off" },
         cell.concurrency,
@@ -47,6 +48,12 @@ fn line(text: &mut String, order: usize, target: &str, cell: &Cell) {
         cell.pss_kib.map_or(String::new(), |kib| kib.to_string()),
         cell.processes,
         cell.threads,
+        cell.kernel.switches,
+        cell.kernel.waited_s,
+        cell.kernel.disk_read,
+        cell.kernel.disk_written,
+        cell.kernel.retransmitted,
+        cell.kernel.overflows,
         cell.generator_cpu_s,
         cell.other_load,
         if cell.usable() { "yes" } else { "no" },
@@ -81,6 +88,6 @@ mod tests {
         let mut text = String::new();
         line(&mut text, 3, "nginx", &Cell::default());
         let fields: Vec<&str> = text.trim_end().split(',').collect();
-        assert_eq!((fields[8], fields[17], fields[20], fields[25], fields[26]), ("", "", "", "no", ""));
+        assert_eq!((fields[8], fields[17], fields[20], fields[31], fields[32]), ("", "", "", "no", ""));
     }
 }

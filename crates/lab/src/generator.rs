@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::cores;
 use crate::experiment::{Load, Step};
 use crate::interrupt::Interrupt;
-use crate::results::{Cell, Latency, Mark};
+use crate::results::{Cell, Course, Latency, Mark};
+use crate::sampler::account::Account;
+use crate::sampler::watch::{Watch, Watched};
 use crate::sampler::{self, Usage};
 use crate::server::Server;
 
@@ -38,6 +40,8 @@ const REQUEST_TIMEOUT_S: &str = "10";
 const OTHER_LOAD_MAX: f64 = 0.10;
 /// Above so many bytes, an answer is not in the sockets' buffers as soon as it is asked for.
 const LONG_ANSWER: u64 = 1024 * 1024;
+/// The answers over time are kept in so many intervals at most.
+const INTERVALS_MAX: usize = 120;
 /// The longest pause after a cell.
 const SETTLE_MAX: Duration = Duration::from_millis(60);
 
@@ -105,15 +109,20 @@ impl Bench<'_> {
         let pid = server.pid();
         let clocks = Clocks::read();
         let pids = sampler::tree(pid)?;
+        let account = Account::read(&pids);
+        let reading = Instant::now();
         let before = sampler::usage(&pids);
+        let cost = reading.elapsed();
         let measured_from = Instant::now() + server.warm_up;
         let mut child = self.start(server.port, step.load, server.warm_up)?;
+        let watch = Watch::begin(pid, before, cost).context("cannot watch the server")?;
         std::thread::sleep(CONNECTED_AFTER);
         let mut pss_kib = match self.memory {
             Memory::WarmUp => sampler::pss_kib(&pids, measured_from),
             Memory::Never | Memory::AfterLoad => None,
         };
         let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
+        let watched = watch.end();
         if self.memory == Memory::AfterLoad && server.alive() {
             pss_kib = sampler::pss_kib(&sampler::tree(pid)?, Instant::now() + MEMORY_WITHIN);
         }
@@ -121,9 +130,11 @@ impl Bench<'_> {
         if !server.alive() {
             bail!("{} ended during the run\n{}", server.installed.target.label, server.last_words());
         }
-        let used = sampler::usage(&sampler::tree(pid)?).since(&before);
+        let pids = sampler::tree(pid)?;
+        let used = sampler::usage(&pids).since(&before);
         let other_load = clocks.other_load(&used);
         let mut cell = cell(step, &report, self.bytes, &used, pss_kib, other_load);
+        (cell.kernel, cell.course) = (Account::read(&pids).since(&account), course(&report, watched));
         if matches!(self.amount, Amount::Requests(_)) {
             // So few were asked for.
             cell.marks.retain(|mark| *mark != Mark::TooShort);
@@ -280,7 +291,19 @@ fn cell(step: &Step, report: &Report, bytes: u64, used: &Usage, pss_kib: Option<
         generator_cpu_s: report.generator.user_s + report.generator.system_s,
         other_load,
         marks: marks(report, other_load),
+        ..Cell::default()
     }
+}
+
+/// The load over time; `None` of one that was over before the server was looked at.
+fn course(report: &Report, server: Watched) -> Option<Course> {
+    let series = &report.series;
+    let joined = series.completed.len().div_ceil(INTERVALS_MAX).max(1);
+    (!server.looks.is_empty()).then(|| Course {
+        interval_s: series.interval_ms as f64 * joined as f64 / 1000.0,
+        answers: series.completed.chunks(joined).map(|part| part.iter().sum()).collect(),
+        server,
+    })
 }
 
 /// The generator's flags as marks, and the laboratory's own.

@@ -1,5 +1,7 @@
 //! Reading the texts under /proc: pure parsers of what Linux writes there (proc(5)).
 
+use std::time::Duration;
+
 /// What one process's `/proc/PID/stat` says, as far as the laboratory needs it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stat {
@@ -79,6 +81,60 @@ pub fn machine(text: &str) -> Option<Machine> {
     Some(Machine { busy: at(0)? + at(1)? + at(2)? + at(5)? + at(6)?, idle: at(3)? + at(4)?, steal: at(7)? })
 }
 
+/// What the scheduler counted of a thread.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Scheduling {
+    /// Ready to run, without a processor.
+    pub waited: Duration,
+    /// How often it was put on a processor.
+    pub switches: u64,
+}
+
+/// Parses `/proc/PID/task/TID/schedstat`: nanoseconds running, nanoseconds waiting, times put on a processor.
+pub fn scheduling(text: &str) -> Option<Scheduling> {
+    let mut fields = text.split_ascii_whitespace().skip(1).map(str::parse);
+    Some(Scheduling { waited: Duration::from_nanos(fields.next()?.ok()?), switches: fields.next()?.ok()? })
+}
+
+/// Bytes that a process had moved from and to disks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Disk {
+    /// Read.
+    pub read: u64,
+    /// Written, or to be written out of the page cache.
+    pub written: u64,
+}
+
+/// Parses `/proc/PID/io`.
+pub fn disk(text: &str) -> Option<Disk> {
+    let of = |key| value(text, key, ':')?.parse().ok();
+    Some(Disk { read: of("read_bytes")?, written: of("write_bytes")? })
+}
+
+/// TCP's mishaps on the whole machine since boot.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Tcp {
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Connections that found a backlog full.
+    pub overflows: u64,
+}
+
+/// Parses `/proc/net/snmp` and `/proc/net/netstat`.
+pub fn tcp(snmp: &str, netstat: &str) -> Option<Tcp> {
+    Some(Tcp {
+        retransmitted: counter(snmp, "Tcp:", "RetransSegs")?,
+        overflows: counter(netstat, "TcpExt:", "ListenOverflows")?,
+    })
+}
+
+/// A counter out of a file with two lines a group: the names, and the values.
+fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(group));
+    let place = lines.next()?.split_ascii_whitespace().position(|found| found == name)?;
+    lines.next()?.split_ascii_whitespace().nth(place)?.parse().ok()
+}
+
 /// The value after `key` and a colon, as in `/proc/cpuinfo`, `/proc/meminfo` and `/etc/os-release` (there after `=`).
 pub fn value<'t>(text: &'t str, key: &str, separator: char) -> Option<&'t str> {
     text.lines().find_map(|line| {
@@ -140,6 +196,29 @@ mod tests {
         assert_eq!(machine(text), Some(Machine { busy: 138, idle: 4007, steal: 9 }));
         assert_eq!(machine("intr 1\n"), None);
         assert_eq!(machine("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
+    fn what_the_scheduler_counted() {
+        let some = Scheduling { waited: Duration::from_nanos(56_666_131), switches: 321 };
+        for (text, expected) in
+            [("129876304 56666131 321\n", Some(some)), ("129876304 56666131", None), ("", None), ("1 two 3", None)]
+        {
+            assert_eq!(scheduling(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn disks_and_mishaps() {
+        let io =
+            "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 12288\ncancelled_write_bytes: 0\n";
+        assert_eq!(disk(io), Some(Disk { read: 4096, written: 12_288 }));
+        assert_eq!(disk("rchar: 9\n"), None);
+        let snmp = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: ActiveOpens RetransSegs InErrs\nTcp: 5 17 0\n";
+        let netstat =
+            "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 0 3 4\nIpExt: InNoRoutes\nIpExt: 0\n";
+        assert_eq!(tcp(snmp, netstat), Some(Tcp { retransmitted: 17, overflows: 3 }));
+        assert_eq!((tcp(snmp, ""), tcp("Tcp: RetransSegs\nTcp:\n", netstat)), (None, None));
     }
 
     #[test]

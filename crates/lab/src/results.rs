@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::cores::Cores;
 use crate::experiment::{Experiment, Load};
 use crate::figures::Figure;
+use crate::sampler::account::Kernel;
+use crate::sampler::watch::Watched;
 use crate::target::{Family, Model};
 
 /// The version of the file's form; it changes when a reader must.
@@ -145,8 +147,25 @@ pub struct Cell {
     pub generator_cpu_s: f64,
     /// Share of one processor that something else than server and generator used meanwhile (1 = one whole processor).
     pub other_load: f64,
+    /// What the kernel counted from before the warm-up to after the load.
+    #[serde(default)]
+    pub kernel: Kernel,
+    /// How it went, of a load that took seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
     /// What is to be held against it.
     pub marks: Vec<Mark>,
+}
+
+/// A load over time.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Course {
+    /// Width of an interval of `answers`, seconds; the first begins with the measured time.
+    pub interval_s: f64,
+    /// Answers in each interval.
+    pub answers: Vec<u64>,
+    /// The server, looked at now and then; times count from the beginning of the warm-up.
+    pub server: Watched,
 }
 
 /// Latency in microseconds: from the start of a request (of connecting, without keep-alive) to its last byte.
@@ -158,6 +177,13 @@ pub struct Latency {
     pub p90: f64,
     pub p99: f64,
     pub max: f64,
+}
+
+impl Course {
+    /// The part of one processor that looking at the server took.
+    pub fn watching_took(&self) -> f64 {
+        self.server.own_cpu_s / self.server.looks.last().map_or(f64::INFINITY, |look| look.at_s)
+    }
 }
 
 impl Cell {

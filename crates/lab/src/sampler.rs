@@ -11,6 +11,9 @@
 //! neither. Reading it takes about 0.1 ms a process, so it is done in the warm-up, and given up rather than carried into
 //! the measured time.
 
+pub mod account;
+pub mod watch;
+
 use std::fs;
 use std::io;
 use std::path::PathBuf;

@@ -50,6 +50,22 @@ pub enum Metric {
     CpuPerRequest,
     /// Memory of the server when the load had ended: PSS of all its processes.
     Memory,
+    /// Processes of the server when the load had ended.
+    Processes,
+    /// Its threads.
+    Threads,
+    /// How often its threads were put on a processor, a request.
+    Switches,
+    /// How long they were ready and had no processor, a request.
+    RunQueue,
+    /// What it had read from disks.
+    DiskRead,
+    /// What it wrote to disks.
+    DiskWritten,
+    /// TCP segments sent again, of the whole machine.
+    Retransmitted,
+    /// Connections that found a backlog full, of the whole machine.
+    Overflows,
     /// The most slow clients beside which a normal one is still answered within a second, of the numbers that were tried.
     Held,
 }
@@ -107,6 +123,14 @@ impl Metric {
             Metric::CpuPercent => "CPU of one processor",
             Metric::CpuPerRequest => "CPU a request",
             Metric::Memory => "Memory",
+            Metric::Processes => "Processes",
+            Metric::Threads => "Threads",
+            Metric::Switches => "Switches a request",
+            Metric::RunQueue => "Wait for a processor a request",
+            Metric::DiskRead => "Read from disk",
+            Metric::DiskWritten => "Written to disk",
+            Metric::Retransmitted => "Segments sent again",
+            Metric::Overflows => "Backlog overflows",
             Metric::Held => "Slow clients held",
         }
     }
@@ -115,12 +139,19 @@ impl Metric {
     pub fn unit(self) -> Unit {
         match self {
             Metric::TimeTaken => Unit::Seconds,
-            Metric::RequestsPerSecond | Metric::Failed | Metric::TransferRate | Metric::Held => Unit::Number,
+            Metric::RequestsPerSecond | Metric::TransferRate | Metric::Switches => Unit::Number,
+            _ if self.is_counted() => Unit::Number,
             Metric::CpuPercent => Unit::Percent,
-            Metric::CpuPerRequest => Unit::Micros,
-            Metric::Memory => Unit::Mib,
+            Metric::CpuPerRequest | Metric::RunQueue => Unit::Micros,
+            Metric::Memory | Metric::DiskRead | Metric::DiskWritten => Unit::Mib,
             _ => Unit::Millis,
         }
+    }
+
+    /// Whole numbers, written to the last digit.
+    fn is_counted(self) -> bool {
+        use Metric::{Failed, Held, Overflows, Processes, Retransmitted, Threads};
+        matches!(self, Failed | Held | Overflows | Processes | Retransmitted | Threads)
     }
 
     /// Title and unit, for the head of a row.
@@ -141,7 +172,7 @@ impl Metric {
     pub fn text(self, value: f64) -> String {
         match self.unit() {
             Unit::Seconds if value < 1.0 => format!("{value:.3}"),
-            _ if matches!(self, Metric::Failed | Metric::Held) => text::grouped(value.round() as i64),
+            _ if self.is_counted() => text::grouped(value.round() as i64),
             _ => text::number(value),
         }
     }
@@ -167,6 +198,8 @@ impl Metric {
             _ => {}
         }
         let latency = |of: fn(&crate::results::Latency) -> f64| cell.latency_us.as_ref().map(|l| of(l) / 1000.0);
+        let a_request = |all: f64| (cell.worked_on > 0).then(|| all / cell.worked_on as f64);
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         match self {
             Metric::TimeTaken => Some(cell.seconds),
             Metric::RequestsPerSecond => Some(cell.requests_per_second),
@@ -177,9 +210,15 @@ impl Metric {
             Metric::Deviation => seen.deviation_ms,
             Metric::Longest => latency(|l| l.max),
             Metric::CpuPercent => (cell.cpu_s > 0.0).then(|| cell.cpu_s / cell.seconds * 100.0),
-            Metric::CpuPerRequest => {
-                (cell.worked_on > 0 && cell.cpu_s > 0.0).then(|| cell.cpu_s * 1e6 / cell.worked_on as f64)
-            }
+            Metric::CpuPerRequest => (cell.cpu_s > 0.0).then(|| a_request(cell.cpu_s * 1e6)).flatten(),
+            Metric::Processes => Some(f64::from(cell.processes)),
+            Metric::Threads => Some(f64::from(cell.threads)),
+            Metric::Switches => a_request(cell.kernel.switches as f64),
+            Metric::RunQueue => a_request(cell.kernel.waited_s * 1e6),
+            Metric::DiskRead => Some(mib(cell.kernel.disk_read)),
+            Metric::DiskWritten => Some(mib(cell.kernel.disk_written)),
+            Metric::Retransmitted => Some(cell.kernel.retransmitted as f64),
+            Metric::Overflows => Some(cell.kernel.overflows as f64),
             Metric::Memory => cell.pss_kib.map(|kib| kib as f64 / 1024.0),
             // The two above, and percentiles.
             percentile => {
@@ -195,9 +234,18 @@ mod tests {
     use super::super::results::Connecting;
     use super::*;
     use crate::results::{Cell, Latency, Mark};
+    use crate::sampler::account::Kernel;
 
     fn cell() -> StudyCell {
         let latency_us = Some(Latency { mean: 2000.0, p50: 1500.0, p90: 3000.0, p99: 9000.0, max: 12_000.0 });
+        let kernel = Kernel {
+            switches: 250,
+            waited_s: 0.04,
+            disk_read: 1 << 20,
+            disk_written: 1 << 19,
+            retransmitted: 6,
+            overflows: 5,
+        };
         StudyCell {
             load: 0,
             cell: Cell {
@@ -207,6 +255,9 @@ mod tests {
                 requests_per_second: 50.0,
                 cpu_s: 0.5,
                 pss_kib: Some(2048),
+                processes: 3,
+                threads: 75,
+                kernel,
                 latency_us,
                 ..Cell::default()
             },
@@ -236,6 +287,14 @@ mod tests {
             (Metric::CpuPercent, 25.0, "CPU of one processor, %"),
             (Metric::CpuPerRequest, 5000.0, "CPU a request, µs"),
             (Metric::Memory, 2.0, "Memory, MiB"),
+            (Metric::Processes, 3.0, "Processes"),
+            (Metric::Threads, 75.0, "Threads"),
+            (Metric::Switches, 2.5, "Switches a request"),
+            (Metric::RunQueue, 400.0, "Wait for a processor a request, µs"),
+            (Metric::DiskRead, 1.0, "Read from disk, MiB"),
+            (Metric::DiskWritten, 0.5, "Written to disk, MiB"),
+            (Metric::Retransmitted, 6.0, "Segments sent again"),
+            (Metric::Overflows, 5.0, "Backlog overflows"),
             (Metric::Held, 400.0, "Slow clients held"),
         ] {
             assert_eq!(metric.of(&cell()), Some(expected), "{metric:?}");

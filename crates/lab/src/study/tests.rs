@@ -102,7 +102,7 @@ fn the_schema_knows_every_key_that_is_read() {
         ("[[load]]\nconnections = 1\nnothing = 1\n", 6),
         ("[[claim]]\nnothing = 1\n", 6),
         ("[[published]]\nnothing = 1\n", 5),
-        ("show = [\"nothing\"]\n", 21),
+        ("show = [\"nothing\"]\n", 29),
         ("[[target]]\nname = \"a\"\nmpm = \"nothing\"\n", 5),
     ] {
         let said = file::File::read("x.toml", &format!("{head}{rest}")).expect_err(rest);

@@ -12,7 +12,7 @@ use super::results::{Found, Studies};
 use crate::cores;
 use crate::generator::Amount;
 use crate::plot::{Plot, Point, Series, Who};
-use crate::results::Mark;
+use crate::results::{Course, Mark};
 use crate::text;
 
 /// From so many loads on, tables have the loads as columns, and plots are lines over them.
@@ -340,7 +340,7 @@ fn facts(studies: &Studies) -> Vec<(&'static str, String)> {
     let e = &studies.environment;
     let versions: BTreeSet<&str> = studies.found.iter().flat_map(|f| f.versions.iter().map(String::as_str)).collect();
     let cells: usize = studies.found.iter().map(|found| found.cells.len()).sum();
-    vec![
+    let mut facts = vec![
         ("Begun", format!("{} UTC, took {}", e.started_utc, text::duration(studies.took_s))),
         ("Measured", text::counted(cells, "cell")),
         ("Servers", versions.into_iter().collect::<Vec<_>>().join("; ")),
@@ -356,7 +356,13 @@ fn facts(studies: &Studies) -> Vec<(&'static str, String)> {
             ),
         ),
         ("Seed", studies.seed.to_string()),
-    ]
+    ];
+    let courses = studies.found.iter().flat_map(|found| &found.cells).filter_map(|seen| seen.cell.course.as_ref());
+    if let Some(most) = courses.map(Course::watching_took).max_by(f64::total_cmp) {
+        let percent = text::number(most * 100.0);
+        facts.push(("Watching the servers took", format!("at most {percent} % of one processor in any cell")));
+    }
+    facts
 }
 
 #[cfg(test)]
