@@ -134,7 +134,7 @@ impl Bench<'_> {
         let used = sampler::usage(&pids).since(&before);
         let other_load = clocks.other_load(&used);
         let mut cell = cell(step, &report, self.bytes, &used, pss_kib, other_load);
-        (cell.kernel, cell.course) = (Account::read(&pids).since(&account), course(&report, watched));
+        (cell.kernel, cell.course) = (Account::read(&pids).since(&account), course(&report, watched, server.warm_up));
         if matches!(self.amount, Amount::Requests(_)) {
             // So few were asked for.
             cell.marks.retain(|mark| *mark != Mark::TooShort);
@@ -296,9 +296,10 @@ fn cell(step: &Step, report: &Report, bytes: u64, used: &Usage, pss_kib: Option<
 }
 
 /// The load over time; `None` of one that was over before the server was looked at.
-fn course(report: &Report, server: Watched) -> Option<Course> {
+fn course(report: &Report, mut server: Watched, warm_up: Duration) -> Option<Course> {
+    server.looks.iter_mut().for_each(|look| look.at_s -= warm_up.as_secs_f64());
     let series = &report.series;
-    let joined = series.completed.len().div_ceil(INTERVALS_MAX).max(1);
+    let joined = series.completed.len().div_ceil(INTERVALS_MAX).next_power_of_two();
     (!server.looks.is_empty()).then(|| Course {
         interval_s: series.interval_ms as f64 * joined as f64 / 1000.0,
         answers: series.completed.chunks(joined).map(|part| part.iter().sum()).collect(),

@@ -164,7 +164,7 @@ pub struct Course {
     pub interval_s: f64,
     /// Answers in each interval.
     pub answers: Vec<u64>,
-    /// The server, looked at now and then; times count from the beginning of the warm-up.
+    /// The server, looked at now and then; times count as those of `answers`, CPU time from the beginning of the warm-up.
     pub server: Watched,
 }
 

@@ -6,6 +6,7 @@
 
 mod claims;
 mod condition;
+mod course;
 mod file;
 #[cfg(test)]
 mod fixture;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use manifold_stats::{Interval, attainable_level};
 
 use super::claims::{self, Judgement};
+use super::course::over_time;
 use super::metric::Metric;
 use super::resolve::{Load, Study, Work};
 use super::results::{Found, Studies};
@@ -111,6 +112,8 @@ fn section(found: &Found) -> Section {
     let study = &found.study;
     let claims = claims::judge_all(found);
     let power = claims::power(found, &claims);
+    let mut figures = if study.loads.len() < SWEEP_MIN || holds(study) { bars(found) } else { curves(found) };
+    figures.extend(over_time(found));
     Section {
         name: study.name.clone(),
         title: study.title.clone(),
@@ -118,7 +121,7 @@ fn section(found: &Found) -> Section {
         answer: claims::headline(&claims),
         source: study.source.clone(),
         claims,
-        figures: if study.loads.len() < SWEEP_MIN || holds(study) { bars(found) } else { curves(found) },
+        figures,
         tables: if study.loads.len() < SWEEP_MIN { by_load(found) } else { by_metric(found) },
         limits: held_against(found).into_iter().chain(power).collect(),
     }
@@ -148,7 +151,8 @@ fn load_words(load: &Load) -> String {
     format!("{} at once, {amount}, {kept}", text::counted(load.connections as usize, "client"))
 }
 
-fn whos(study: &Study) -> Vec<Who> {
+/// Whom the plots show, in the order of the targets.
+pub fn whos(study: &Study) -> Vec<Who> {
     Who::all(study.targets.iter().map(|subject| (subject.label(), subject.server, subject.model)))
 }
 
