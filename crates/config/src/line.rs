@@ -93,6 +93,11 @@ impl Line {
         self.span(0..self.text.len())
     }
 
+    /// The text, if a variable's value is in it.
+    pub(crate) fn expanded(&self) -> Option<String> {
+        self.pieces.iter().any(|piece| !piece.literal).then(|| self.text.clone())
+    }
+
     /// The words of `range`, as `ap_getword_conf` takes them: separated by white space, or in quotes.
     pub(crate) fn words(&self, range: Range<usize>) -> Vec<Spanned<String>> {
         let mut at = range.start;

@@ -54,14 +54,14 @@ pub struct Configuration {
     pub server_root: PathBuf,
     /// Names that were defined by `-D` and `Define` and not undefined again.
     pub defines: BTreeSet<String>,
+    /// Values that `Define` gave to names, by the name in lower case: `${x}` and `${X}` are the same in Apache.
+    pub variables: BTreeMap<String, String>,
 }
 
 /// Reads sources into one [`Configuration`].
 pub struct Reader<'w> {
     world: &'w dyn World,
     loader: &'w mut dyn Loader,
-    /// Values by name in lower case: `${x}` and `${X}` are the same in Apache.
-    variables: BTreeMap<String, String>,
     bytes: usize,
     stopped: bool,
     errors: usize,
@@ -93,8 +93,9 @@ impl<'w> Reader<'w> {
             findings: Vec::new(),
             server_root: server_root.to_owned(),
             defines: defines.iter().cloned().collect(),
+            variables: BTreeMap::new(),
         };
-        Reader { world, loader, variables: BTreeMap::new(), bytes: 0, stopped: false, errors: 0, result }
+        Reader { world, loader, bytes: 0, stopped: false, errors: 0, result }
     }
 
     /// Reads lines that stand in no file, such as those of `-C` and `-c`.
@@ -181,7 +182,8 @@ impl<'w> Reader<'w> {
         let whole = line.whole();
         let mut unknown = Vec::new();
         let line = line.expand(LINE_BYTES_MAX, |name, span| {
-            let value = self.variables.get(&name.to_ascii_lowercase()).cloned().or_else(|| self.world.variable(name));
+            let value =
+                self.result.variables.get(&name.to_ascii_lowercase()).cloned().or_else(|| self.world.variable(name));
             // Names with a colon are left for other uses, such as a rewrite map's `${map:key}`.
             if value.is_none() && !name.contains(':') {
                 unknown.push((name.to_owned(), span));
@@ -212,7 +214,8 @@ impl<'w> Reader<'w> {
             let kind = self.open(line, &name, after, open.last());
             open.push(Open { name: name.value.trim_end_matches('>').to_owned(), span: name.span, kind });
         } else if !open.last().is_some_and(|open| matches!(open.kind, Kind::Skipped)) {
-            for node in self.directive(Node { name, args: words, span: line.whole(), body: None }, depth) {
+            let node = Node { name, args: words, span: line.whole(), expanded: line.expanded(), body: None };
+            for node in self.directive(node, depth) {
                 add(node, open, nodes);
             }
         }
@@ -233,6 +236,7 @@ impl<'w> Reader<'w> {
                 name: Spanned { value: bare.to_owned(), ..*name },
                 args,
                 span: line.whole(),
+                expanded: line.expanded(),
                 body: Some(Vec::new()),
             };
             return Kind::Section(Box::new(node));
@@ -328,7 +332,7 @@ impl<'w> Reader<'w> {
         }
         self.result.defines.insert(name.value.clone());
         if let Some(value) = node.args.get(1) {
-            self.variables.insert(name.value.to_ascii_lowercase(), value.value.clone());
+            self.result.variables.insert(name.value.to_ascii_lowercase(), value.value.clone());
         }
     }
 
@@ -338,7 +342,7 @@ impl<'w> Reader<'w> {
             return self.report(Diagnostic::error(name.span, "Variable name must not contain ':'"));
         }
         self.result.defines.remove(&name.value);
-        self.variables.remove(&name.value.to_ascii_lowercase());
+        self.result.variables.remove(&name.value.to_ascii_lowercase());
     }
 
     fn server_root(&mut self, node: &Node) {

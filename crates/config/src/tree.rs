@@ -11,6 +11,8 @@ pub struct Node {
     pub args: Vec<Spanned<String>>,
     /// From the name to the last word.
     pub span: Span,
+    /// The line with the values of its variables in place, if it has any.
+    pub expanded: Option<String>,
     /// What stands in a section; `None` for a directive.
     pub body: Option<Vec<Node>>,
 }
