@@ -66,6 +66,37 @@ pub enum Memory {
     AfterLoad,
 }
 
+/// What the generator asks for, and what must come.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// A path of the server's port, or a whole URL.
+    pub url: &'a str,
+    /// Further options of the generator: fields, names, certificates.
+    pub options: &'a [String],
+    /// How long every answer must be.
+    pub length: Length,
+    /// Others on this machine may work on the answers, so that their load is none that disturbs.
+    pub helped: bool,
+}
+
+impl Ask<'_> {
+    /// A page of so many bytes that the server has itself.
+    pub fn page(path: &str, bytes: u64) -> Ask<'_> {
+        Ask { url: path, options: &[], length: Length::Exactly(bytes), helped: false }
+    }
+}
+
+/// How long every answer must be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Length {
+    /// So many bytes.
+    Exactly(u64),
+    /// As the first one.
+    AsFirst,
+    /// It may differ from one to the next.
+    Any,
+}
+
 /// What every cell needs.
 #[derive(Debug)]
 pub struct Bench<'a> {
@@ -79,10 +110,8 @@ pub struct Bench<'a> {
     pub pin: bool,
     /// When the server's memory is looked at.
     pub memory: Memory,
-    /// The path asked for.
-    pub path: &'a str,
-    /// The length every answer must have.
-    pub bytes: u64,
+    /// What is asked for.
+    pub ask: Ask<'a>,
     /// Where the generator's complaints go.
     pub log: &'a File,
 }
@@ -132,25 +161,54 @@ impl Bench<'_> {
         }
         let pids = sampler::tree(pid)?;
         let used = sampler::usage(&pids).since(&before);
-        let other_load = clocks.other_load(&used);
-        let mut cell = cell(step, &report, self.bytes, &used, pss_kib, other_load);
+        let mut cell = self.cell(step, &report, &used, pss_kib, &clocks);
         (cell.kernel, cell.course) = (Account::read(&pids).since(&account), course(&report, watched, server.warm_up));
+        Ok(Some((cell, report)))
+    }
+
+    /// As [`measure_whole`](Self::measure_whole), of a server that is none of ours: what it uses is not known.
+    ///
+    /// # Errors
+    /// If the generator cannot be run or understood.
+    pub fn measure_unwatched(
+        &self,
+        step: &Step,
+        warm_up: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Option<(Cell, Report)>> {
+        let clocks = Clocks::read();
+        let mut child = self.start(0, step.load, warm_up)?;
+        let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
+        settle(step.load, &report);
+        Ok(Some((self.cell(step, &report, &Usage::default(), None, &clocks), report)))
+    }
+
+    fn cell(&self, step: &Step, report: &Report, used: &Usage, pss_kib: Option<u64>, clocks: &Clocks) -> Cell {
+        let other_load = if self.ask.helped { 0.0 } else { clocks.other_load(used) };
+        let bytes = match self.ask.length {
+            Length::Exactly(bytes) => bytes,
+            Length::AsFirst | Length::Any => report.bytes.received / report.completed_with_warmup.max(1),
+        };
+        let mut cell = cell(step, report, bytes, used, pss_kib, other_load);
         if matches!(self.amount, Amount::Requests(_)) {
             // So few were asked for.
             cell.marks.retain(|mark| *mark != Mark::TooShort);
         }
-        Ok(Some((cell, report)))
+        cell
     }
 
     fn start(&self, port: u16, load: Load, warm_up: Duration) -> Result<Child> {
         let threads = self.generator.len().clamp(1, load.concurrency as usize);
+        let Ask { url, options, length, .. } = self.ask;
+        let url = if url.starts_with('/') { format!("http://127.0.0.1:{port}{url}") } else { url.to_owned() };
         let mut command = Command::new(self.manifold);
         command
             // It ends with the laboratory, should that be killed.
             .args(["lab", "exec", "--cores", &cores::text(self.generator), "--"])
             .arg(self.manifold)
             .arg("load")
-            .arg(format!("http://127.0.0.1:{port}{}", self.path))
+            .arg(url)
+            .args(options)
             .args(["--connections", &load.concurrency.to_string()])
             .args(match self.amount {
                 Amount::Seconds(seconds) => ["--duration".to_owned(), seconds.to_string()],
@@ -159,8 +217,12 @@ impl Bench<'_> {
             .args(["--warmup", &warm_up.as_secs_f64().to_string()])
             .args(["--threads", &threads.to_string()])
             .args(["--timeout", REQUEST_TIMEOUT_S, "--expect-status", "200"])
-            .args(["--expect-length", &self.bytes.to_string()])
             .arg("--json");
+        match length {
+            Length::Exactly(bytes) => _ = command.args(["--expect-length", &bytes.to_string()]),
+            Length::AsFirst => {}
+            Length::Any => _ = command.args(["--expect-length", "any"]),
+        }
         if load.keep_alive {
             command.arg("--keep-alive");
         }

@@ -24,6 +24,7 @@ mod idle_test;
 mod interrupt;
 mod limits;
 mod output;
+mod own_config;
 mod page;
 mod peer;
 mod peers;

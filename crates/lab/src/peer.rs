@@ -58,6 +58,9 @@ pub static RESPONDER: Peer = Peer { program: None, config: |terms| responder(ter
 pub static RESPONDER_SENDFILE: Peer =
     Peer { program: None, config: |terms| responder(terms, "--sendfile\n"), arguments: by_line };
 
+/// A command line of the user's; its configuration is its words after the first, a line each.
+pub static COMMAND: Peer = Peer { program: None, config: |_| String::new(), arguments: by_line };
+
 /// The number that stands for any number where 0 does not mean that.
 pub fn or_any_number(requests: u32) -> u32 {
     if requests == 0 { 1_000_000_000 } else { requests }

@@ -14,7 +14,7 @@ use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::Step;
 use crate::figures::Cells;
-use crate::generator::{self, Amount, Bench, Memory};
+use crate::generator::{self, Amount, Ask, Bench, Memory};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
@@ -157,8 +157,7 @@ impl Run<'_> {
             generator: &self.cores.generator,
             pin: !self.cores.shared(),
             memory: Memory::WarmUp,
-            path: &self.settings.page.path,
-            bytes: self.settings.page.body.len() as u64,
+            ask: Ask::page(&self.settings.page.path, self.settings.page.body.len() as u64),
             log: &log,
         };
         let mut progress = Progress::new(plan.len(), experiment.cell_time());

@@ -21,7 +21,7 @@ use crate::sampler;
 use crate::target::{Installed, Terms};
 
 /// How long a server may take until it answers.
-const READY_WITHIN: Duration = Duration::from_secs(15);
+pub const READY_WITHIN: Duration = Duration::from_secs(15);
 /// How long a server that answers may answer wrongly.
 const RIGHT_WITHIN: Duration = Duration::from_secs(1);
 /// How long a server may take to end after TERM; Apache's parent itself gives its children 10 s.
@@ -117,10 +117,28 @@ impl Server {
     /// # Errors
     /// If it ends, answers wrongly for as long as it is waited for, or does not answer; with its last log lines.
     pub fn wait_ready(&mut self, page: &Page) -> Result<()> {
+        let port = self.port;
+        self.wait_until(READY_WITHIN, || probe(port, page))
+    }
+
+    /// Waits until something on its port answers the path with a status below 400.
+    ///
+    /// # Errors
+    /// As `wait_ready`.
+    pub fn wait_answer(&mut self, path: &str, within: Duration) -> Result<()> {
+        let port = self.port;
+        self.wait_until(within, || answers(port, path))
+    }
+
+    /// Waits until `ask` finds nothing wrong.
+    ///
+    /// # Errors
+    /// As `wait_ready`.
+    pub fn wait_until(&mut self, within: Duration, mut ask: impl FnMut() -> Result<(), Wrong>) -> Result<()> {
         let began = Instant::now();
         let mut first_wrong = None;
         loop {
-            let said = match probe(self.port, page) {
+            let said = match ask() {
                 Ok(()) => return Ok(()),
                 Err(Wrong::NoAnswer(said)) => said,
                 Err(Wrong::Answer(said)) => {
@@ -131,9 +149,7 @@ impl Server {
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended while it started ({status})\n{}", self.last_words());
             }
-            if first_wrong.is_some_and(|since: Instant| since.elapsed() > RIGHT_WITHIN)
-                || began.elapsed() > READY_WITHIN
-            {
+            if first_wrong.is_some_and(|since: Instant| since.elapsed() > RIGHT_WITHIN) || began.elapsed() > within {
                 bail!("{said}\n{}", self.last_words());
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -270,7 +286,7 @@ pub fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
 
 /// Why a server is not ready, as a sentence.
 #[derive(Debug)]
-enum Wrong {
+pub enum Wrong {
     /// Nothing came: it may still be starting.
     NoAnswer(String),
     /// Something else than the page came: waiting will hardly change it.
@@ -279,18 +295,39 @@ enum Wrong {
 
 /// Asks for the page once.
 fn probe(port: u16, page: &Page) -> Result<(), Wrong> {
+    judge(&ask(port, &page.path)?, page).map_err(Wrong::Answer)
+}
+
+/// Whether anything answers the path.
+fn answers(port: u16, path: &str) -> Result<(), Wrong> {
+    // One that is still starting may answer that it is.
+    judge_status(&ask(port, path)?, path).map_err(Wrong::NoAnswer)
+}
+
+/// The answer to one request.
+fn ask(port: u16, path: &str) -> Result<Vec<u8>, Wrong> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ask = || -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
         stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
         stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
-        write!(stream, "GET {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n", page.path)?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n")?;
         let mut answer = Vec::new();
         stream.take(PROBE_BYTES_MAX).read_to_end(&mut answer)?;
         Ok(answer)
     };
-    let answer = ask().map_err(|e| Wrong::NoAnswer(format!("it does not answer on port {port}: {e}")))?;
-    judge(&answer, page).map_err(Wrong::Answer)
+    ask().map_err(|e| Wrong::NoAnswer(format!("it does not answer on port {port}: {e}")))
+}
+
+/// Whether an answer's status is one of a server that is ready.
+fn judge_status(answer: &[u8], path: &str) -> Result<(), String> {
+    let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default());
+    let status = line.strip_prefix("HTTP/").and_then(|rest| rest.split_ascii_whitespace().nth(1));
+    match status.and_then(|status| status.parse::<u16>().ok()) {
+        Some(200..400) => Ok(()),
+        Some(status) => Err(format!("{path} answered {status}")),
+        None => Err("it answered with something that is not HTTP".to_owned()),
+    }
 }
 
 /// Whether an answer is the page.
@@ -335,6 +372,20 @@ mod tests {
                 (Err(said), Err(part)) => assert!(said.contains(part), "{said}"),
                 (got, expected) => panic!("{got:?}, expected {expected:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn statuses_of_a_server_that_is_ready() {
+        for (answer, ready) in [
+            (&b"HTTP/1.1 200 OK\r\n\r\n"[..], true),
+            (b"HTTP/1.0 302 Found\r\n", true),
+            (b"HTTP/1.1 503 Starting\r\n\r\n", false),
+            (b"HTTP/1.1 404 Not Found\r\n\r\n", false),
+            (b"220 mail\r\n", false),
+            (b"", false),
+        ] {
+            assert_eq!(judge_status(answer, "/x").is_ok(), ready, "{answer:?}");
         }
     }
 

@@ -171,6 +171,9 @@ pub static TARGETS: [Target; 13] = [
     peer("responder-sendfile", "responder, sendfile", &peer::RESPONDER_SENDFILE),
 ];
 
+/// A command line of an experiment's; how it is run says the experiment.
+pub static COMMAND: Target = peer("command", "the command", &peer::COMMAND);
+
 const fn peer(name: &'static str, label: &'static str, peer: &'static Peer) -> Target {
     Target { name, label, family: Family::Peer, model: Model::Loop, peer: Some(peer) }
 }

@@ -17,7 +17,7 @@ use crate::absent::Absent;
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::Step as One;
-use crate::generator::{Amount, Bench, Memory};
+use crate::generator::{Amount, Ask, Bench, Memory};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
@@ -273,14 +273,14 @@ impl Run<'_> {
             let so_far = format!("after {} and {done} cells", text::counted(round as usize, "round"));
             let (generator, pin) = self.places.generator(work.placement);
             let measured_s = work.measured_s(self.settings.measured_s);
+            let path = format!("/{}", work.page.file());
             let mut bench = Bench {
                 manifold: &self.stage.manifold,
                 amount: Amount::Seconds(measured_s),
                 generator,
                 pin,
                 memory: Memory::Never,
-                path: &format!("/{}", work.page.file()),
-                bytes: work.page.bytes() as u64,
+                ask: Ask::page(&path, work.page.bytes() as u64),
                 log,
             };
             let step = One { round, target, load: work.load() };

@@ -67,8 +67,8 @@ impl Verdict {
 pub struct Judgement {
     /// The study's name.
     pub study: String,
-    /// Whose models: `apache2`.
-    pub server: &'static str,
+    /// Whose models: `apache2`; or the two that are compared.
+    pub server: String,
     /// The claim.
     pub claim: String,
     /// The metric's name for a person.
@@ -127,7 +127,7 @@ fn judgement(found: &Found, claim: &Claim, seen: Option<Comparison>) -> Judgemen
     let ratio = seen.map(|seen| seen.ratio);
     Judgement {
         study: found.study.name.clone(),
-        server: found.study.targets[claim.of.0].server.name(),
+        server: servers(found, claim),
         claim: claim.says.clone(),
         metric: claim.metric.title(),
         published: claim.published,
@@ -140,6 +140,11 @@ fn judgement(found: &Found, claim: &Claim, seen: Option<Comparison>) -> Judgemen
             Some(seen) => verdict(claim.is, seen.claim),
         },
     }
+}
+
+fn servers(found: &Found, claim: &Claim) -> String {
+    let [of, than] = [claim.of.0, claim.than.0].map(|target| found.study.targets[target].server_name());
+    if of == than { of.to_owned() } else { format!("{of}, {than}") }
 }
 
 fn is_disturbed(found: &Found, claim: &Claim) -> bool {

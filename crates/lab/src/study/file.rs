@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::metric::Metric;
 use super::sweep::Numbers;
 use crate::slow_test::kind::Kind;
-use crate::target::{Family, Model};
+use crate::target::Model;
 
 /// The version of the files' form that is read.
 pub const FORMAT: u32 = 1;
@@ -106,8 +106,19 @@ pub struct Target {
     /// What tables and claims call it.
     pub name: String,
     /// Whose program; each is a target of its own.
-    #[serde(default = "servers")]
-    pub servers: Vec<Family>,
+    pub servers: Option<Vec<String>>,
+    /// A configuration of Apache's of the user's, of which a private copy is measured.
+    pub config: Option<PathBuf>,
+    /// Which virtual host of it is asked.
+    pub host: Option<String>,
+    /// Which of its ports is asked; or the port at which a command listens.
+    pub port: Option<u16>,
+    /// Or a command line, a word each.
+    pub command: Option<Vec<String>>,
+    /// When that is ready.
+    pub ready: Option<Ready>,
+    /// Or a server that runs already.
+    pub url: Option<String>,
     /// The model.
     pub mpm: Option<Model>,
     /// Directives. One with a list of values makes a target for each of them.
@@ -118,8 +129,14 @@ pub struct Target {
     pub conditions: Vec<String>,
 }
 
-fn servers() -> Vec<Family> {
-    vec![Family::Manifold, Family::Apache2]
+/// When a command is ready: when a path is answered.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Ready {
+    /// The path; without, that of the page.
+    pub path: Option<String>,
+    /// After at most so many seconds.
+    pub within: Option<f64>,
 }
 
 /// The value of a directive, or several.

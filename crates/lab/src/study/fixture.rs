@@ -27,7 +27,7 @@ pub fn found() -> Found {
         }
     }
     let versions = study.targets.iter().map(|subject| format!("{} 1", subject.server.name())).collect();
-    Found { study, versions, missing: Vec::new(), rounds: 6, looks: 0, round_s: 10.0, cells }
+    Found { versions, rounds: 6, round_s: 10.0, cells, ..Found::new(study, Vec::new()) }
 }
 
 fn cell(round: u32, target: usize, rate: f64) -> StudyCell {

@@ -17,6 +17,7 @@ mod resolve;
 pub mod results;
 mod run;
 mod slow;
+mod start;
 mod sweep;
 pub mod view;
 

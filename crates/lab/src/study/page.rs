@@ -77,7 +77,7 @@ pub fn terminal(view: &View) -> String {
 
 fn claim_row(judgement: &Judgement) -> Vec<String> {
     vec![
-        judgement.server.to_owned(),
+        judgement.server.clone(),
         judgement.verdict.text().to_owned(),
         judgement.figure(),
         judgement.published(),

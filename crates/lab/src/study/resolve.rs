@@ -14,7 +14,8 @@ use super::view;
 use crate::generator::Amount;
 use crate::slow_test::kind::Kind;
 use crate::store::Key;
-use crate::target::{Family, Model};
+
+pub use subjects::{CommandLine, Origin, OwnFile, Subject, peers};
 
 /// More connections than this the generator does not hold from one address.
 const CONNECTIONS_MAX: u64 = 20_000;
@@ -74,29 +75,9 @@ pub struct Page {
     pub body: Vec<u8>,
     /// Its length.
     pub bytes: u64,
-}
-
-/// A server with its settings.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Subject {
-    /// What the file calls it, with the values that make it one of several.
-    pub name: String,
-    /// Whose program.
-    pub server: Family,
-    /// Its model.
-    pub model: Model,
-    /// Directives with what stands after them.
-    pub settings: Vec<(String, String)>,
-}
-
-impl Subject {
-    /// For a person: `apache2 prefork`.
-    pub fn label(&self) -> String {
-        match self.server {
-            Family::Nginx => self.name.clone(),
-            server => format!("{} {}", server.name(), self.name),
-        }
-    }
+    /// There is none: each server is asked for what it has under the path.
+    #[serde(default)]
+    pub theirs: bool,
 }
 
 impl Study {
@@ -191,7 +172,7 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     };
     let mut targets = Vec::new();
     for target in &file.targets {
-        targets.extend(subjects::resolve_target(target.get_ref()).map_err(place(target.span().start))?);
+        targets.extend(subjects::resolve_target(target.get_ref(), &page).map_err(place(target.span().start))?);
     }
     let mut loads = Vec::new();
     for load in &file.loads {
@@ -248,8 +229,8 @@ fn check_cells(targets: &[Subject], loads: &[Load], page: &Page) -> Result<(), S
         return Err(format!("there are two targets \"{twice}\"; give one of them another name"));
     }
     let slow = loads.iter().any(|load| matches!(load.work, Work::Holds(..)));
-    if slow && page.site.is_some() {
-        return Err("slow clients ask for a page that is made up; leave site out".to_owned());
+    if slow && (page.site.is_some() || targets.iter().any(Subject::serves_its_own)) {
+        return Err("slow clients ask for a page that is made up; leave site, config and url out".to_owned());
     }
     match targets.len() * loads.len() {
         0 => Err("nothing is measured; give at least one [[target]] and one [[load]]".to_owned()),
@@ -259,7 +240,7 @@ fn check_cells(targets: &[Subject], loads: &[Load], page: &Page) -> Result<(), S
 }
 
 fn made_up(body: Vec<u8>) -> Page {
-    Page { path: PAGE.to_owned(), site: None, bytes: body.len() as u64, body }
+    Page { path: PAGE.to_owned(), site: None, bytes: body.len() as u64, body, theirs: false }
 }
 
 fn resolve_page(page: &file::Page) -> Result<Page, String> {
@@ -274,9 +255,18 @@ fn resolve_page(page: &file::Page) -> Result<Page, String> {
         file::Page { text: None, bytes: None, site: Some(site), path } => {
             let path = path.as_deref().unwrap_or("/");
             let (site, page) = crate::cli::page_of(site, path)?;
-            Ok(Page { path: page.path, site: Some(site), bytes: page.body.len() as u64, body: page.body })
+            Ok(Page {
+                path: page.path,
+                site: Some(site),
+                bytes: page.body.len() as u64,
+                body: page.body,
+                theirs: false,
+            })
         }
-        _ => Err("a page is either text, or bytes, or site with a path".to_owned()),
+        file::Page { text: None, bytes: None, site: None, path: Some(path) } if path.starts_with('/') => {
+            Ok(Page { path: path.clone(), theirs: true, ..made_up(Vec::new()) })
+        }
+        _ => Err("a page is either text, or bytes, or site with a path, or a path that each server knows".to_owned()),
     }
 }
 
@@ -353,7 +343,7 @@ fn resolve_published(entry: &file::Published, names: &BTreeSet<&str>, loads: &[L
     }
 }
 
-/// The claim for every server that has both targets.
+/// The claim for every server that has both targets, or between the only ones of their names.
 fn resolve_claim(claim: &file::Claim, targets: &[Subject], loads: &[Load]) -> Result<Vec<Claim>, String> {
     let chosen = |side: &Side| match side {
         Side::Name(target) => Chosen { target: target.clone(), ..Chosen::default() },
@@ -372,25 +362,32 @@ fn resolve_claim(claim: &file::Claim, targets: &[Subject], loads: &[Load]) -> Re
         }
         sides.push(chosen);
     }
-    let servers: BTreeSet<&str> = targets.iter().map(|target| target.server.name()).collect();
-    let mut claims = Vec::new();
-    for server in servers {
-        let index = |name: &str| targets.iter().position(|t| t.server.name() == server && t.name == name);
-        if let (Some(a), Some(b)) = (index(&of.target), index(&than.target)) {
-            claims.push(Claim {
-                says: claim.says.clone(),
-                metric: claim.metric,
-                of: (a, sides[0].clone()),
-                than: (b, sides[1].clone()),
-                is: claim.is,
-                published: claim.published,
-            });
-        }
+    let servers: BTreeSet<&str> = targets.iter().map(Subject::server_name).collect();
+    let pair = |server: &str| {
+        let index = |name: &str| targets.iter().position(|t| t.server_name() == server && t.name == name);
+        Some((index(&of.target)?, index(&than.target)?))
+    };
+    let mut pairs: Vec<(usize, usize)> = servers.into_iter().filter_map(pair).collect();
+    if pairs.is_empty() {
+        let only = |name: &str| {
+            let mut named = (0..targets.len()).filter(|&index| targets[index].name == name);
+            named.next().filter(|_| named.next().is_none())
+        };
+        // Names that stand for one target each say which of different servers are compared.
+        pairs.extend(only(&of.target).zip(only(&than.target)));
     }
-    if claims.is_empty() {
+    if pairs.is_empty() {
         return Err(format!("no server has both \"{}\" and \"{}\"", of.target, than.target));
     }
-    Ok(claims)
+    let claim = |(a, b)| Claim {
+        says: claim.says.clone(),
+        metric: claim.metric,
+        of: (a, sides[0].clone()),
+        than: (b, sides[1].clone()),
+        is: claim.is,
+        published: claim.published,
+    };
+    Ok(pairs.into_iter().map(claim).collect())
 }
 
 fn no_target(name: &str, names: &BTreeSet<&str>) -> String {

@@ -50,6 +50,9 @@ pub struct Found {
     pub versions: Vec<String>,
     /// The targets that were wanted and could not be measured.
     pub missing: Vec<Missing>,
+    /// What is to be told of targets beside their figures, as sentences without their full stop.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// Complete rounds.
     pub rounds: u32,
     /// How often the claims were looked at while rounds came in; 0 where the number of rounds was fixed.
@@ -121,6 +124,20 @@ impl StudyCell {
 }
 
 impl Found {
+    /// Before anything was measured.
+    pub fn new(study: Study, missing: Vec<Missing>) -> Found {
+        Found {
+            study,
+            versions: Vec::new(),
+            missing,
+            remarks: Vec::new(),
+            rounds: 0,
+            looks: 0,
+            round_s: 0.0,
+            cells: Vec::new(),
+        }
+    }
+
     /// The cells of one target under one load.
     pub fn of(&self, target: usize, load: usize) -> impl Iterator<Item = &StudyCell> {
         self.cells.iter().filter(move |seen| seen.cell.target == target && seen.load == load)

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use manifold_stats::{Rng, next_look};
 
 use super::keeper::{Keeper, Resumed};
-use super::resolve::{Load, Study, Subject, Work};
+use super::resolve::{Load, Study, Work};
 use super::results::{FORMAT, Found, Studies, StudyCell};
+use super::start::{Started, Starter};
 use super::{Settings, claims, page, slow, view};
 use crate::cores::{self, Cores};
 use crate::environment;
@@ -21,10 +22,8 @@ use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, Missing};
 use crate::run::Ended;
-use crate::server::{self, CONFIG_FILE, Page, Server};
 use crate::slow_test::kind::{LARGE, LARGE_BYTES};
-use crate::staged::{Recipe, Stage};
-use crate::target::{Family, Installed};
+use crate::staged::Stage;
 use crate::{text, wire};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
@@ -97,8 +96,8 @@ struct Lab {
     keeper: Keeper,
 }
 
-/// The servers of a study by index of their target; `None` for one that is gone.
-type Fleet = Vec<Option<Server>>;
+/// What a study loads, by index of its target; `None` for one that is gone.
+type Fleet = Vec<Option<Started>>;
 
 impl Lab {
     fn prepare(settings: &Settings, resumed: Option<Resumed>) -> Result<Lab> {
@@ -130,8 +129,10 @@ impl Lab {
         progress::note(&format!("{}: {}", study.name, study.question));
         let mut study = study.clone();
         let site = self.site(&study)?;
-        let (mut fleet, versions, missing) = self.start(&mut study, &site)?;
-        let mut found = Found { study, versions, missing, rounds: 0, looks: 0, round_s: 0.0, cells: Vec::new() };
+        let (mut fleet, missing) = self.start(&mut study, &site)?;
+        let mut found = Found::new(study, missing);
+        found.versions = fleet.iter().flatten().map(|started| started.version.clone()).collect();
+        found.remarks = fleet.iter().flatten().flat_map(|started| started.remarks.clone()).collect();
         let mut ended = None;
         let cells = fleet.len() * found.study.loads.len() * found.study.rounds as usize;
         let guess = estimate_s(&found.study) / cells.max(1) as f64;
@@ -152,7 +153,7 @@ impl Lab {
             }
         }
         progress.end();
-        for server in fleet.iter().flatten() {
+        for server in fleet.iter().flatten().filter_map(|started| started.server.as_ref()) {
             server.ask_to_end();
         }
         Ok((found, ended))
@@ -162,6 +163,7 @@ impl Lab {
     fn site(&self, study: &Study) -> Result<PathBuf> {
         match &study.page.site {
             Some(site) => Ok(site.clone()),
+            None if study.page.theirs => self.pages.folder(&study.name),
             None => {
                 self.pages.write(&study.name, study.page.path.trim_start_matches('/'), &study.page.body)?;
                 if study.loads.iter().any(|load| matches!(load.work, Work::Holds(..))) {
@@ -173,19 +175,12 @@ impl Lab {
     }
 
     /// Starts every target; those that cannot be leave the study, and the claims about them with them.
-    fn start(&self, study: &mut Study, site: &std::path::Path) -> Result<(Fleet, Vec<String>, Vec<Missing>)> {
-        let (mut fleet, mut versions, mut missing) = (Fleet::new(), Vec::new(), Vec::new());
-        let mut kept = Vec::new();
+    fn start(&self, study: &mut Study, site: &std::path::Path) -> Result<(Fleet, Vec<Missing>)> {
+        let (mut fleet, mut missing, mut kept) = (Fleet::new(), Vec::new(), Vec::new());
         for (index, subject) in study.targets.iter().enumerate() {
-            let started = self
-                .stage
-                .detect(subject.server, subject.model)
-                .map_err(anyhow::Error::msg)
-                .and_then(|installed| Ok((self.start_one(study, subject, &installed, site)?, installed.version)));
-            match started {
-                Ok((server, version)) => {
-                    fleet.push(Some(server));
-                    versions.push(version);
+            match (Starter { stage: &self.stage, cores: &self.cores, study, site }).start(subject) {
+                Ok(started) => {
+                    fleet.push(Some(started));
                     kept.push(index);
                 }
                 Err(error) => {
@@ -204,37 +199,10 @@ impl Lab {
             );
         }
         study.keep_targets(&kept);
-        for server in fleet.iter().flatten() {
+        for server in fleet.iter().flatten().filter_map(|started| started.server.as_ref()) {
             server.wait_full_size();
         }
-        Ok((fleet, versions, missing))
-    }
-
-    fn start_one(
-        &self,
-        study: &Study,
-        subject: &Subject,
-        installed: &Installed,
-        site: &std::path::Path,
-    ) -> Result<Server> {
-        let port = *server::free_ports(1).context("no free port on 127.0.0.1")?.first().unwrap_or(&0);
-        let name = format!("{}/{}", study.name, folder_name(&subject.label()));
-        let recipe = Recipe {
-            model: subject.model,
-            ports: &[port],
-            root: site,
-            buckets: false,
-            workers: Some(self.cores.server.len()),
-            modules: &[],
-            lines: lines(subject),
-        };
-        let text = self.stage.config(&name, subject.server, &recipe)?;
-        let folder = self.stage.folder(&name)?;
-        let place = server::Place { folder: &folder, port, cores: &self.cores.server };
-        let mut server = Server::start_with(installed, &place, &text, &self.stage.manifold)
-            .with_context(|| format!("{} in {}", CONFIG_FILE, folder.display()))?;
-        server.wait_ready(&Page { path: study.page.path.clone(), body: study.page.body.clone() })?;
-        Ok(server)
+        Ok((fleet, missing))
     }
 
     /// All cells once, in a random order.
@@ -250,7 +218,7 @@ impl Lab {
         rng.shuffle(&mut order);
         let before = order.len() * found.rounds as usize;
         for (done, &(target, index)) in order.iter().enumerate() {
-            let Some(server) = fleet.get_mut(target).and_then(Option::as_mut) else { continue };
+            let Some(started) = fleet.get_mut(target).and_then(Option::as_mut) else { continue };
             let (label, load) = (found.study.targets[target].label(), &found.study.loads[index]);
             let round = format!("{}, round {} of {}", found.study.name, found.rounds + 1, found.study.rounds);
             progress.show(before + done, &format!("{round}, {label}, {}", view::load_label(load)));
@@ -259,7 +227,8 @@ impl Lab {
                 found.cells.push(seen);
                 continue;
             }
-            let measured = self.cell(&found.study, (found.rounds, target, index), server);
+            let measured = self.cell(&found.study, (found.rounds, target, index), started);
+            started.tidy_up();
             let so_far = format!("in {round}, after {done} cells");
             match measured {
                 Ok(Some(seen)) => {
@@ -268,7 +237,7 @@ impl Lab {
                 }
                 Ok(None) => return Ok(Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED })),
                 // A server that has ended takes itself out; the others go on.
-                Err(error) if !server.alive() => {
+                Err(error) if !started.alive() => {
                     progress::note(&format!("{label} is out of the run: {error:#}"));
                     found.missing.push(Missing { label, reason: format!("it ended {so_far}") });
                     fleet[target] = None;
@@ -283,39 +252,48 @@ impl Lab {
         &self,
         study: &Study,
         (round, target, index): (u32, usize, usize),
-        server: &mut Server,
+        started: &mut Started,
     ) -> Result<Option<StudyCell>> {
         if self.interrupt.came() {
             return Ok(None);
         }
         let load = &study.loads[index];
-        let amount = match &load.work {
-            Work::Asks(amount) => *amount,
-            Work::Holds(kind, numbers) => {
+        let amount = match (&load.work, &started.server) {
+            (Work::Asks(amount), _) => *amount,
+            (Work::Holds(kind, numbers), Some(server)) => {
                 let place = slow::Place { manifold: &self.stage.manifold, interrupt: &self.interrupt };
                 let seen = place.most_held(server, *kind, numbers, &study.page.body)?;
                 let cell = Cell { round, target, concurrency: load.connections, ..Cell::default() };
                 return Ok(seen.map(|held| StudyCell::holding(index, cell, held)));
             }
+            (Work::Holds(..), None) => bail!("slow clients need a server that the laboratory started"),
         };
-        server.warm_up = match amount {
+        let warm_up = match amount {
             Amount::Seconds(_) => WARM_UP,
             // As with ab, the first request counts.
             Amount::Requests(_) => Duration::ZERO,
         };
+        let mut server = started.server.take();
         let bench = Bench {
             manifold: &self.stage.manifold,
             amount,
             generator: &self.cores.generator,
             pin: !self.cores.shared(),
             memory: Memory::AfterLoad,
-            path: &study.page.path,
-            bytes: study.page.bytes,
+            ask: started.ask(),
             log: &self.log,
         };
         let load = experiment::Load { keep_alive: load.keep_alive, concurrency: load.connections };
-        let measured = bench.measure_whole(&Step { round, target, load }, server, &self.interrupt)?;
-        Ok(measured.map(|(cell, report)| StudyCell::new(index, cell, &report)))
+        let step = Step { round, target, load };
+        let measured = match &mut server {
+            Some(server) => {
+                server.warm_up = warm_up;
+                bench.measure_whole(&step, server, &self.interrupt)
+            }
+            None => bench.measure_unwatched(&step, warm_up, &self.interrupt),
+        };
+        started.server = server;
+        Ok(measured?.map(|(cell, report)| StudyCell::new(index, cell, &report)))
     }
 }
 
@@ -329,21 +307,9 @@ fn further_rounds(found: &mut Found) -> Option<u32> {
     (further > found.rounds && claims::are_open(found)).then_some(further)
 }
 
-/// A target's settings as its configuration has them.
-fn lines(subject: &Subject) -> String {
-    let end = if subject.server == Family::Nginx { ";" } else { "" };
-    subject.settings.iter().map(|(name, value)| format!("{name} {value}{end}\n")).collect()
-}
-
-/// A label as the name of a folder.
-fn folder_name(label: &str) -> String {
-    label.chars().map(|c| if c.is_ascii_alphanumeric() || "=._".contains(c) { c } else { '-' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Model;
 
     /// In the fixture both claims are decided after six rounds.
     #[test]
@@ -359,18 +325,5 @@ mod tests {
         assert_eq!(further_rounds(&mut found), Some(7));
         found.rounds = 7;
         assert_eq!(further_rounds(&mut found), None, "there is no more");
-    }
-
-    #[test]
-    fn settings_become_lines_and_labels_folders() {
-        let subject = |server, value: &str| Subject {
-            name: "worker 25".to_owned(),
-            server,
-            model: Model::Worker,
-            settings: vec![("ThreadsPerChild".to_owned(), value.to_owned())],
-        };
-        assert_eq!(lines(&subject(Family::Apache2, "25")), "ThreadsPerChild 25\n");
-        assert_eq!(lines(&subject(Family::Nginx, "on")), "ThreadsPerChild on;\n");
-        assert_eq!(folder_name("apache2 worker/../25"), "apache2-worker-..-25");
     }
 }

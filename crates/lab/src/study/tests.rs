@@ -98,7 +98,8 @@ fn the_schema_knows_every_key_that_is_read() {
         ("nothing = 1\n", 14),
         ("scaled = { nothing = 1 }\n", 4),
         ("page = { nothing = 1 }\n", 4),
-        ("[[target]]\nname = \"a\"\nnothing = 1\n", 5),
+        ("[[target]]\nname = \"a\"\nnothing = 1\n", 11),
+        ("[[target]]\nname = \"a\"\nready = { nothing = 1 }\n", 2),
         ("[[load]]\nconnections = 1\nnothing = 1\n", 6),
         ("[[claim]]\nnothing = 1\n", 6),
         ("[[published]]\nnothing = 1\n", 5),
@@ -113,5 +114,8 @@ fn the_schema_knows_every_key_that_is_read() {
         for key in known.iter().filter(|key| **key != "loop") {
             assert!(words.contains(*key), "the schema does not know `{key}`");
         }
+    }
+    for peer in resolve::peers() {
+        assert!(words.contains(peer.name), "the schema does not know {}", peer.name);
     }
 }

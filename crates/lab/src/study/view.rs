@@ -301,6 +301,7 @@ fn held_against(found: &Found) -> Vec<String> {
     for missing in &found.missing {
         limits.push(format!("{} is not in it: {}.", crate::words::capital(&missing.label), missing.reason));
     }
+    limits.extend(found.remarks.iter().map(|remark| format!("{}.", crate::words::capital(remark))));
     let all = text::counted(found.cells.len(), "cell");
     for mark in Mark::ALL {
         let count = found.marked(mark);

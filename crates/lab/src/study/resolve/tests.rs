@@ -1,6 +1,7 @@
 //! What files come to, and what is said of those that come to nothing.
 
 use super::*;
+use crate::target::Model;
 
 const HEAD: &str = "format = 1\ntitle = \"t\"\nquestion = \"q\"\n";
 const TARGET: &str = "[[target]]\nname = \"worker\"\nmpm = \"worker\"\n";
@@ -69,6 +70,40 @@ fn claims_are_made_for_each_server_that_has_both() {
 }
 
 #[test]
+fn targets_are_servers_of_many_kinds() {
+    let all = "page = { path = \"/x\" }\n\
+        [[target]]\nname = \"mine\"\nconfig = \"/etc/apache2/apache2.conf\"\nmpm = \"worker\"\nhost = \"a.org\"\nport = 443\n\
+        settings = { ThreadsPerChild = [25, 50] }\n\
+        [[target]]\nname = \"app\"\ncommand = [\"./app\", \"--port={port}\"]\nready = { path = \"/health\", within = 3.0 }\n\
+        [[target]]\nname = \"there\"\nurl = \"http://10.0.0.5:8080/\"\n";
+    let claim = "[[claim]]\nsays = \"s\"\nmetric = \"p99\"\nof = \"app\"\nthan = \"there\"\nis = \"less\"\n";
+    let study = read(&format!("{all}{LOAD}{claim}")).expect("it is right");
+    let labels: Vec<String> = study.targets.iter().map(Subject::label).collect();
+    assert_eq!(labels, ["apache2 mine ThreadsPerChild=25", "apache2 mine ThreadsPerChild=50", "app", "there"]);
+    let own = OwnFile {
+        file: "/etc/apache2/apache2.conf".into(),
+        model: Some(Model::Worker),
+        host: Some("a.org".to_owned()),
+        port: Some(443),
+    };
+    let words = vec!["./app".to_owned(), "--port={port}".to_owned()];
+    let command = CommandLine { words, port: None, ready: Some("/health".to_owned()), within_s: 3.0 };
+    let origins: Vec<&Origin> = study.targets[1..].iter().map(|subject| &subject.origin).collect();
+    let url = "http://10.0.0.5:8080".to_owned();
+    assert_eq!(origins, [&Origin::Own(own), &Origin::Command(command), &Origin::Url(url)]);
+    assert!(study.page.theirs && study.page.path == "/x");
+    let [claim] = &study.claims[..] else { panic!("names that stand for one target each: {:?}", study.claims) };
+    assert_eq!((claim.of.0, claim.than.0), (2, 3));
+}
+
+#[test]
+fn other_servers_come_from_the_one_table() {
+    let study = read(&format!("[[target]]\nname = \"h2o\"\nservers = [\"h2o\", \"caddy\", \"lighttpd\"]\n{LOAD}"));
+    let labels: Vec<String> = study.expect("it is right").targets.iter().map(Subject::label).collect();
+    assert_eq!(labels, ["h2o", "caddy h2o", "lighttpd h2o"]);
+}
+
+#[test]
 fn a_target_that_leaves_takes_its_claims_with_it() {
     let event = "[[target]]\nname = \"event\"\nmpm = \"event\"\n";
     let claim = "[[claim]]\nsays = \"s\"\nmetric = \"p99\"\nof = \"worker\"\nthan = \"event\"\nis = \"less\"\n";
@@ -114,6 +149,27 @@ fn mistakes_are_named_with_their_line() {
         (target(""), "x.toml:4: which model?"),
         (target("servers = [\"nginx\"]\nmpm = \"event\""), "x.toml:4: nginx has no models"),
         (target("servers = [\"apache2\"]\nmpm = \"percore\""), "x.toml:4: apache2 has no percore"),
+        (
+            target("servers = [\"ngnix\"]"),
+            "x.toml:4: there is no server ngnix; there are manifold, apache2, nginx, h2o,",
+        ),
+        (target("servers = [\"h2o\"]\nsettings = { A = 1 }"), "x.toml:4: h2o takes no settings here"),
+        (target("servers = [\"h2o\"]\nurl = \"http://a\""), "x.toml:4: a target is one of servers, config"),
+        (target("servers = [\"h2o\"]\nhost = \"a\""), "x.toml:4: host belongs to config"),
+        (target("config = \"c\"\nmpm = \"percore\""), "x.toml:4: apache2 has no percore"),
+        (target("config = \"c\"\nhost = \"a\\nb\""), "x.toml:4: host is a name"),
+        (target("command = []"), "x.toml:4: command is a list of words"),
+        (target("command = [\"a\"]"), "x.toml:4: where does the command listen?"),
+        (target("command = [\"a\"]\nport = 1\nready = { within = 0.0 }"), "x.toml:4: ready: within = 0"),
+        (target("command = [\"a\"]\nport = 1\nready = { path = \"x\" }"), "x.toml:4: ready: path is a URL path"),
+        (target("url = \"ftp://a\""), "x.toml:4: url ftp://a: http:// or https://"),
+        (target("url = \"http://a/?x\""), "x.toml:4: url http://a/?x:"),
+        (format!("page = {{ path = \"/x\" }}\n{TARGET}{LOAD}"), "x.toml:5: manifold has no page of its own"),
+        (
+            "[[target]]\nname = \"t\"\nurl = \"http://a\"\n[[load]]\nconnections = 1\nslow-clients = [\"idle\"]\n"
+                .to_owned(),
+            "x.toml: slow clients ask for a page that is made up",
+        ),
         (target("mpm = \"event\"\nsettings = { \"a b\" = 1 }"), "x.toml:4: settings: a b is no directive"),
         (target("mpm = \"event\"\nsettings = { A = \"1\\nUser root\" }"), "x.toml:4: settings: A: a value is one line"),
         (
