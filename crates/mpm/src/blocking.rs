@@ -47,6 +47,11 @@ pub const GATHER_MAX: usize = 8;
 pub fn serve_connection(stream: TcpStream, peer: SocketAddr, site: &Site, host: &ThreadHost<'_>) {
     host.worker.count_connection();
     let _until_it_is_closed = Open::count(host.server);
+    converse(stream, peer, site, host);
+}
+
+/// The same, whoever keeps count of connections.
+pub fn converse<H: Host>(stream: TcpStream, peer: SocketAddr, site: &Site, host: &H) {
     clock::tick();
     let mut io = BlockingTransport::new(stream, site);
     let mut conn = Conn::new(peer);

@@ -2,7 +2,7 @@
 //! who waits. The protocol is the engine's; an MPM decides only where a connection's future runs and what waiting means.
 //!
 //! [`server::Server`] is the way in. The parent (`parent`) forks children, which all begin in [`child::run`] and go on in
-//! the `child_main` of their model: `prefork`, `worker`, `event`, `percore`.
+//! the `child_main` of their model: `prefork`, `worker`, `event`, `percore`. [`inside::serve`] is a server within another program, without any of that.
 #![forbid(unsafe_code)]
 
 mod blocking;
@@ -16,6 +16,7 @@ pub mod generation;
 pub mod head_start;
 pub mod health;
 pub mod host;
+pub mod inside;
 pub mod ledger;
 pub mod limits;
 mod line;
