@@ -16,6 +16,7 @@ use crate::slow_test::hold::HoldArgs;
 use crate::slow_test::{self, SlowArgs};
 use crate::study;
 use crate::target::{Family, TARGETS, Target};
+use crate::view::ViewArgs;
 
 /// Apache's own page, 44 bytes: what every server is asked for unless told otherwise.
 pub const BUILT_IN_PAGE: &str = "<html><body><h1>It works!</h1></body></html>";
@@ -90,6 +91,8 @@ pub enum Do {
         /// The folder; it must not exist or be empty
         folder: PathBuf,
     },
+    /// Show the kept runs in a browser: reports, two runs beside each other, and a run that is being measured
+    View(ViewArgs),
     /// Forget kept runs; their reports stay where they are
     Delete {
         /// Their numbers

@@ -1,6 +1,6 @@
 //! Ctrl-C and its kin, as something that can be waited for: the run ends between two steps, with its servers.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, Signal};
@@ -24,6 +24,11 @@ impl Interrupt {
         }
         signals.thread_block()?;
         Ok(Interrupt { descriptor: SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
+    }
+
+    /// For waiting on it alone.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 
     /// For waiting on it beside other descriptors; readable once a signal has come.

@@ -46,6 +46,7 @@ mod suspicion;
 mod table;
 mod target;
 mod text;
+mod view;
 mod wire;
 mod words;
 
@@ -78,6 +79,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Do::Show { run } => told(commands::show(&run)),
         Do::Diff { a, b, all } => told(commands::diff(&a, &b, all)),
         Do::Export { run, folder } => told(commands::export(&run, &folder)),
+        Do::View(args) => told(view::run(&args)),
         Do::Delete { runs } => told(commands::delete(&runs)),
         Do::ReloadTest(args) => reload_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),

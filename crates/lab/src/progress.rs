@@ -1,8 +1,9 @@
-//! Telling how far the run is: one line that rewrites itself on a terminal, a few plain lines elsewhere.
+//! Telling how far the run is: one line that rewrites itself on a terminal, a few plain lines elsewhere, and in the store for `lab view`.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
+use crate::store::Live;
 use crate::text;
 
 /// Between two plain lines.
@@ -16,12 +17,19 @@ pub struct Progress {
     began: Instant,
     terminal: bool,
     last_plain: Option<Instant>,
+    live: Option<Live>,
 }
 
 impl Progress {
     /// A display for `total` cells that are guessed to take so long each.
     pub fn new(total: usize, cell: Duration) -> Progress {
-        Progress { total, first_guess: cell, began: Instant::now(), terminal: stderr().is_terminal(), last_plain: None }
+        let terminal = stderr().is_terminal();
+        Progress { total, first_guess: cell, began: Instant::now(), terminal, last_plain: None, live: None }
+    }
+
+    /// The same, and those who look at the store are told as well.
+    pub fn telling(self, live: Option<Live>) -> Progress {
+        Progress { live, ..self }
     }
 
     /// So many more cells are to come.
@@ -31,6 +39,9 @@ impl Progress {
 
     /// `done` cells are measured, and now comes `what`.
     pub fn show(&mut self, done: usize, what: &str) {
+        if let Some(live) = &self.live {
+            live.tell(done, self.total, what);
+        }
         let line = line(done, self.total, time_left(done, self.total, self.began.elapsed(), self.first_guess), what);
         let mut out = stderr();
         // A display that cannot be written is no reason to lose the run.

@@ -22,9 +22,12 @@ use crate::results::{Cell, Environment, FORMAT, Missing, PageInfo, Results, Targ
 use crate::sampler;
 use crate::scratch::Scratch;
 use crate::server::{self, Server};
+use crate::store::{Begun, kinds};
 use crate::target::{Installed, Limits, Terms};
-use crate::{store, text, wire, words};
+use crate::{text, wire, words};
 
+/// What such runs are called where they are kept.
+const NAME: &str = "models";
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
 
@@ -45,7 +48,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     ));
     let mut servers = run.start(&installed)?;
     let targets = servers.describe(settings.experiment.warm_up_s);
-    let (cells, ended) = run.measure(&mut servers)?;
+    let mut kept = Begun::new::<Results>(NAME, None, &run.environment, &run.out);
+    let (cells, ended) = run.measure(&mut servers, &mut kept)?;
     servers.stop();
 
     let results = Results {
@@ -66,7 +70,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     };
     run.out.write(&results)?;
     conclude(&results, &run.out, ended.as_ref());
-    store::keep(&results, &run.out);
+    kept.end(&results);
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -147,7 +151,7 @@ impl Run<'_> {
     }
 
     /// Goes through the plan.
-    fn measure(&mut self, servers: &mut Fleet) -> Result<(Vec<Cell>, Option<Ended>)> {
+    fn measure(&mut self, servers: &mut Fleet, kept: &mut Begun) -> Result<(Vec<Cell>, Option<Ended>)> {
         let experiment = &self.settings.experiment;
         let plan = experiment.plan(servers.0.len());
         let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
@@ -160,7 +164,7 @@ impl Run<'_> {
             ask: Ask::page(&self.settings.page.path, self.settings.page.body.len() as u64),
             log: &log,
         };
-        let mut progress = Progress::new(plan.len(), experiment.cell_time());
+        let mut progress = Progress::new(plan.len(), experiment.cell_time()).telling(kept.live());
         let mut cells = Vec::with_capacity(plan.len());
         let mut ended = None;
         for (done, step) in plan.iter().enumerate() {
@@ -169,7 +173,10 @@ impl Run<'_> {
             let measured = if self.interrupt.came() { Ok(None) } else { bench.measure(step, server, &self.interrupt) };
             let so_far = format!("after {done} of {} cells", plan.len());
             match measured {
-                Ok(Some(cell)) => cells.push(cell),
+                Ok(Some(cell)) => {
+                    kept.figures(&kinds::of_models(server.installed.target.label, &cell));
+                    cells.push(cell);
+                }
                 Ok(None) => ended = Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED }),
                 // A server that has ended takes itself out; the others go on.
                 Err(error) if !server.alive() => {

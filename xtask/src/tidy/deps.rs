@@ -21,7 +21,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("manifold-load", &["manifold-http", "manifold-sys", "manifold-stats"]),
     // The laboratory's doctor explains configurations by the grammar and the rules of correction that servers use.
-    ("manifold-lab", &["manifold-load", "manifold-stats", "manifold-config", "manifold-mpm"]),
+    // Its view of kept runs is served by our own server.
+    (
+        "manifold-lab",
+        &["manifold-load", "manifold-stats", "manifold-config", "manifold-mpm", "manifold-engine", "manifold-http"],
+    ),
     ("manifold-top", &["manifold-httpd", "manifold-engine", "manifold-http", "manifold-sys"]),
     ("manifold", &["manifold-httpd", "manifold-lab", "manifold-load", "manifold-top"]),
     (

@@ -28,6 +28,7 @@ use crate::results::{Environment, Missing};
 use crate::run::Ended;
 use crate::server::Server;
 use crate::staged::Stage;
+use crate::store::{Begun, kinds};
 use crate::target::TARGETS;
 use crate::{proc, text, wire};
 
@@ -62,13 +63,14 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         text::duration(settings.budget.as_secs_f64())
     ));
     let programs: Vec<_> = found.iter().map(|found| found.program).collect();
+    let mut kept = Begun::new::<Generators>(PLACE, None, &run.environment, &run.out);
     let mut rng = Rng::new(settings.seed);
     let (mut cells, mut rounds, mut ended) = (Vec::new(), 0, None);
     let mut last_round = Duration::ZERO;
     while ended.is_none() && run.another(rounds, last_round) {
         let began = Instant::now();
         let order = plan::round(&programs, &works, &mut rng);
-        ended = run.round(rounds, &order, &found, &targets, &mut cells)?;
+        ended = run.round(rounds, &order, &found, &targets, (&mut cells, &mut kept))?;
         last_round = began.elapsed();
         rounds += u32::from(ended.is_none());
     }
@@ -89,7 +91,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         cells,
     };
     let markdown = settings.markdown.as_deref().map(|file| (file, PLACE));
-    page::conclude(&generators, &view::of(&generators), &run.out, markdown, generators.took_s)?;
+    page::conclude(&generators, &view::of(&generators), &run.out, markdown, generators.took_s, kept)?;
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -224,10 +226,10 @@ impl Run<'_> {
         order: &[Step],
         found: &[Found],
         targets: &Targets,
-        cells: &mut Vec<Cell>,
+        (cells, kept): (&mut Vec<Cell>, &mut Begun),
     ) -> Result<Option<Ended>> {
         let cell_time = Duration::from_secs(u64::from(self.settings.seconds)) + CELL_OVERHEAD;
-        let mut progress = Progress::new(order.len(), cell_time);
+        let mut progress = Progress::new(order.len(), cell_time).telling(kept.live());
         for (done, &(program, work)) in order.iter().enumerate() {
             let found = &found[program];
             progress.show(done, &format!("round {}, {}, {}", round + 1, found.program.label, work.label()));
@@ -241,7 +243,10 @@ impl Run<'_> {
             };
             let so_far = || format!("after {} and {done} cells", text::counted(round as usize, "round"));
             match self.cell(round, program, found, &job) {
-                Ok(Some(cell)) => cells.push(cell),
+                Ok(Some(cell)) => {
+                    kept.figures(&kinds::of_generators(found.program.label, &cell));
+                    cells.push(cell);
+                }
                 Ok(None) => {
                     progress.end();
                     return Ok(Some(Ended { reason: format!("interrupted {}", so_far()), code: INTERRUPTED }));

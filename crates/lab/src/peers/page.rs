@@ -12,7 +12,7 @@ use super::view::{Table, View};
 use crate::files::File;
 use crate::output::Output;
 use crate::page::Frame;
-use crate::store::{self, Stored};
+use crate::store::{Begun, Stored};
 use crate::{table, text};
 
 /// Writes all of a run that has ended, and tells the answer on the terminal. `place` is its name in a page of Markdown.
@@ -25,6 +25,7 @@ pub fn conclude<T: Stored>(
     out: &Output,
     markdown: Option<(&Path, &str)>,
     took_s: f64,
+    run: Begun,
 ) -> Result<()> {
     out.write(kept)?;
     println!("\n{}", terminal(view));
@@ -34,7 +35,7 @@ pub fn conclude<T: Stored>(
     }
     println!("Report: {}", out.folder().join("report.html").display());
     println!("Took {}; repeat it with: {}", text::duration(took_s), view.command);
-    store::keep(kept, out);
+    run.end(kept);
     Ok(())
 }
 

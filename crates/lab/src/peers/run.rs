@@ -27,6 +27,7 @@ use crate::sampler;
 use crate::slow_test::holders::{Holders, Wanted};
 use crate::slow_test::kind::Kind;
 use crate::staged::Stage;
+use crate::store::{Begun, kinds};
 use crate::target::Installed;
 use crate::{text, wire};
 
@@ -59,11 +60,12 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         text::counted(installed.len(), "target"),
         run.expected_time(&installed)
     ));
+    let mut kept = Begun::new::<Peers>(PLACE, None, &run.environment, &run.out);
     let mut idle = Vec::new();
-    let mut ended = run.measure_idle(&installed, &mut idle)?;
+    let mut ended = run.measure_idle(&installed, &mut idle, &kept)?;
     let mut measured = Measured::default();
     if ended.is_none() {
-        ended = run.measure(&installed, &mut measured)?;
+        ended = run.measure(&installed, &mut measured, &mut kept)?;
     }
     let peers = Peers {
         format: FORMAT,
@@ -80,7 +82,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         idle,
     };
     let markdown = settings.markdown.as_deref().map(|file| (file, PLACE));
-    page::conclude(&peers, &view::View::of(&peers), &run.out, markdown, peers.took_s)?;
+    page::conclude(&peers, &view::View::of(&peers), &run.out, markdown, peers.took_s, kept)?;
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -164,11 +166,11 @@ impl Run<'_> {
     }
 
     /// Memory of each server with idle connections, each anew and alone.
-    fn measure_idle(&self, installed: &[Installed], idle: &mut Vec<Idle>) -> Result<Option<Ended>> {
+    fn measure_idle(&self, installed: &[Installed], idle: &mut Vec<Idle>, kept: &Begun) -> Result<Option<Ended>> {
         let mut rng = Rng::new(self.settings.seed);
         let starter = self.starter("servers-idle");
         let total = installed.len() * self.settings.passes as usize;
-        let mut progress = Progress::new(total, START_AND_STOP);
+        let mut progress = Progress::new(total, START_AND_STOP).telling(kept.live());
         for pass in 0..self.settings.passes {
             let mut order: Vec<usize> = (0..installed.len()).collect();
             rng.shuffle(&mut order);
@@ -207,7 +209,7 @@ impl Run<'_> {
     }
 
     /// Rounds of all loads.
-    fn measure(&mut self, installed: &[Installed], measured: &mut Measured) -> Result<Option<Ended>> {
+    fn measure(&mut self, installed: &[Installed], measured: &mut Measured, kept: &mut Begun) -> Result<Option<Ended>> {
         let steps = self.steps(installed);
         let mut fleet = self.start(installed, &steps)?;
         let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
@@ -217,7 +219,7 @@ impl Run<'_> {
         while ended.is_none() && self.another(measured.rounds, last_round) {
             let round_began = Instant::now();
             let order = plan::round(&steps, &mut rng);
-            ended = self.round(&order, &mut fleet, &log, measured)?;
+            ended = self.round(&order, &mut fleet, &log, (measured, kept))?;
             last_round = round_began.elapsed();
         }
         for instance in fleet.iter().filter_map(|instance| instance.server.as_ref()) {
@@ -261,10 +263,11 @@ impl Run<'_> {
         order: &[Step],
         fleet: &mut [Instance],
         log: &File,
-        measured: &mut Measured,
+        (measured, kept): (&mut Measured, &mut Begun),
     ) -> Result<Option<Ended>> {
         let round = measured.rounds;
         let mut progress = Progress::new(order.len(), self.time(order) / order.len().max(1) as u32);
+        progress = progress.telling(kept.live());
         for (done, &(target, work)) in order.iter().enumerate() {
             let Some(instance) = fleet.iter_mut().find(|instance| instance.serves(target, work)) else { continue };
             let Some(server) = instance.server.as_mut() else { continue };
@@ -295,7 +298,11 @@ impl Run<'_> {
                 cell = measure(&bench);
             }
             match cell {
-                Ok(Some(cell)) => measured.cells.push(PeerCell { work, cell }),
+                Ok(Some(cell)) => {
+                    let seen = PeerCell { work, cell };
+                    kept.figures(&kinds::of_peers(label, &seen));
+                    measured.cells.push(seen);
+                }
                 Ok(None) => return Ok(Some(interrupted(&so_far))),
                 // A server that has ended takes itself out; the others go on.
                 Err(error) if !server.alive() => {

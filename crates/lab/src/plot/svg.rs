@@ -231,6 +231,27 @@ fn longest<'w>(whos: impl Iterator<Item = &'w Who>) -> f64 {
     whos.map(|who| who.short().chars().count().min(NAME_MAX)).max().unwrap_or(0) as f64
 }
 
+/// How far a ratio's interval reaches from 1, in logarithms.
+pub fn reach(ratio: &Interval) -> f64 {
+    [ratio.low, ratio.high].into_iter().filter(|end| *end > 0.0).map(|end| end.ln().abs()).fold(0.0, f64::max)
+}
+
+/// A ratio with its interval on a line with 1 in the middle, which reaches as far as `span` says, in logarithms.
+pub fn ratio(ratio: &Interval, span: f64) -> String {
+    const HALF: f64 = 58.0;
+    let x = |value: f64| match value > 0.0 {
+        true => 60.0 + HALF * (value.ln() / span.max(0.1)).clamp(-1.0, 1.0),
+        false => 60.0 - HALF,
+    };
+    format!(
+        "<svg class=\"ratio\" viewBox=\"0 0 120 14\" aria-hidden=\"true\"><path class=\"axis\" d=\"M60 0V14\"/>\
+         <path class=\"bar\" d=\"M{:.1} 7H{:.1}\"/><circle class=\"dot\" cx=\"{:.1}\" cy=\"7\" r=\"3\"/></svg>",
+        x(ratio.low),
+        x(ratio.high),
+        x(ratio.estimate)
+    )
+}
+
 /// The height of a plot of so many bars.
 pub fn bars_height(rows: usize) -> f64 {
     ROW * rows as f64 + 4.0

@@ -1,12 +1,11 @@
 //! `lab list`, `show`, `diff`, `export` and `delete`: what was measured before.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use manifold_stats::{Interval, Verdict, median, runs_ratio_interval};
 
-use super::{Run, State, Store, VARIABLE, Value, kinds};
+use super::diff::{Difference, compare};
+use super::{Run, State, Store, VARIABLE, kinds};
 use crate::output::Output;
 use crate::{table, text};
 
@@ -136,57 +135,9 @@ pub fn diff(a: &str, b: &str, all: bool) -> Result<()> {
     Ok(())
 }
 
-/// One figure in two runs.
-#[derive(Clone, Debug, PartialEq)]
-struct Difference {
-    target: String,
-    load: String,
-    metric: String,
-    /// Medians over the rounds.
-    medians: (f64, f64),
-    /// How many times the second run's is the first's.
-    ratio: Interval,
-    claim: Verdict,
-}
-
-/// Of all figures that both have. What may be claimed allows for how many they are: the interval of each is of 95 %, and so a twentieth
-/// of all must differ by chance before any counts.
-fn compare(a: &[Value], b: &[Value]) -> Vec<Difference> {
-    type Series<'v> = BTreeMap<(&'v str, &'v str, &'v str, &'v str), Vec<f64>>;
-    let series = |values: &'_ [Value]| -> BTreeMap<(String, String, String, String), Vec<f64>> {
-        let mut of: Series<'_> = BTreeMap::new();
-        for value in values {
-            let key =
-                (value.key.part.as_str(), value.key.target.as_str(), value.key.load.as_str(), value.metric.as_str());
-            of.entry(key).or_default().push(value.value);
-        }
-        of.into_iter().map(|((p, t, l, m), v)| ((p.into(), t.into(), l.into(), m.into()), v)).collect()
-    };
-    let (a, b) = (series(a), series(b));
-    let common: BTreeSet<_> = a.keys().filter(|key| b.contains_key(*key)).collect();
-    let difference = |key: &(String, String, String, String)| {
-        let (of_a, of_b) = (&a[key], &b[key]);
-        let ratio = runs_ratio_interval(of_b, of_a)?;
-        let (part, target, load, metric) = key;
-        let target = if part.is_empty() { target.clone() } else { format!("{part}: {target}") };
-        let medians = (median(of_a)?, median(of_b)?);
-        Some(Difference { target, load: load.clone(), metric: metric.clone(), medians, ratio, claim: ratio.verdict() })
-    };
-    common.into_iter().filter_map(difference).collect()
-}
-
 fn diff_text((a, b): (i64, i64), differences: &[Difference], all: bool) -> String {
-    let differs = |difference: &&Difference| matches!(difference.claim, Verdict::More | Verdict::Less);
-    let count = differences.iter().filter(differs).count();
-    let few = differences.iter().filter(|difference| difference.claim == Verdict::TooFewRounds).count();
     let row = |difference: &Difference| {
-        let Difference { target, load, metric, medians, ratio, claim } = difference;
-        let says = match claim {
-            Verdict::More => "more",
-            Verdict::Less => "less",
-            Verdict::NotDistinguishable => "",
-            Verdict::TooFewRounds => "too few rounds",
-        };
+        let Difference { target, load, metric, medians, ratio, .. } = difference;
         vec![
             target.clone(),
             load.clone(),
@@ -195,33 +146,26 @@ fn diff_text((a, b): (i64, i64), differences: &[Difference], all: bool) -> Strin
             text::number(medians.1),
             text::ratio_number(ratio.estimate),
             format!("[{}]", text::ratio_ends(ratio)),
-            says.to_owned(),
+            difference.says().to_owned(),
         ]
     };
-    let rows: Vec<Vec<String>> = differences.iter().filter(|d| all || differs(d)).map(row).collect();
+    let rows: Vec<Vec<String>> = differences.iter().filter(|d| all || d.differs()).map(row).collect();
     let mut told = String::new();
     if !rows.is_empty() {
         let (of_a, of_b) = (format!("run {a}"), format!("run {b}"));
         told = table::lines(&["target", "load", "figure", &of_a, &of_b, "ratio", "95 %", "says"], &rows);
         told.push('\n');
     }
-    told.push_str(&format!(
-        "{count} of {} differ by their intervals; where nothing differs, {} would by chance. ",
-        text::counted(differences.len(), "figure"),
-        text::number(differences.len() as f64 / 20.0)
-    ));
-    if few > 0 {
-        told.push_str(&format!("{few} have fewer than 3 rounds in one run, and say nothing. "));
-    }
-    told.push_str(
-        "The runs were made at different hours, and what differed between these is in every ratio; `manifold lab run` compares within one run.\n",
-    );
+    told.push_str(&super::diff::summary(differences));
+    told.push('\n');
     told
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Key;
+    use manifold_stats::Verdict;
+
+    use super::super::{Key, Value};
     use super::*;
 
     fn values(target: &str, metric: &str, rounds: &[f64]) -> Vec<Value> {

@@ -5,28 +5,26 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{Key, NewRun, Outcome, Run, Store, Value};
+use super::{Key, Outcome, Run, Store, Value};
 use crate::csv;
 use crate::figures;
-use crate::files::File;
+use crate::files::{self, File};
 use crate::generators::results::{self as generators, Generators};
 use crate::output::{Kept, Output, keeps};
 use crate::page::Frame;
-use crate::peers::results::{Peers, counts};
+use crate::peers::results::{PeerCell, Peers, counts};
 use crate::plot::Plot;
-use crate::results::{Environment, Results};
-use crate::study::results::Studies;
-use crate::{generators as generators_run, peers, progress, report, study, words};
+use crate::results::{Cell, Environment, Results};
+use crate::study::results::{Found, Studies, StudyCell};
+use crate::{generators as generators_run, peers, report, study, words};
 
 /// What a list tells of a run.
 #[derive(Debug)]
 pub struct About<'r> {
-    /// The experiment.
-    name: String,
     /// Where it ran, and what repeats it.
-    environment: &'r Environment,
+    pub environment: &'r Environment,
     /// Why it ended before its plan did.
-    ended_early: Option<&'r str>,
+    pub ended_early: Option<&'r str>,
     /// Seconds.
     took_s: f64,
     /// One sentence of the answer.
@@ -56,31 +54,6 @@ pub trait Stored: Kept + Serialize {
     fn texts(&self) -> Result<Vec<File>>;
     /// The plots of the report, in its order.
     fn plots(&self) -> Vec<Plot>;
-}
-
-/// Keeps a run that has ended. A store that cannot be written is a remark and no error: the report is there.
-pub fn keep<T: Stored>(found: &T, out: &Output) {
-    match try_keep(found, out) {
-        Ok(Some(run)) => progress::note(&format!("Kept as run {run}: manifold lab show {run}")),
-        Ok(None) => {}
-        Err(error) => progress::note(&format!("The run is not kept: {error:#}")),
-    }
-}
-
-fn try_keep<T: Stored>(found: &T, out: &Output) -> Result<Option<i64>> {
-    let Some(mut store) = Store::of_user()? else { return Ok(None) };
-    let About { name, environment, .. } = found.about();
-    let new = NewRun {
-        kind: T::KIND,
-        name: &name,
-        command: &environment.command,
-        started: &environment.started_utc,
-        folder: out.folder(),
-        plan: None,
-    };
-    let run = store.begin(&new)?;
-    end(&mut store, run, found)?;
-    Ok(Some(run))
 }
 
 /// Keeps how a run that was begun has ended.
@@ -151,6 +124,68 @@ impl Use for Export<'_> {
     }
 }
 
+/// The report of a kept run as a page.
+///
+/// # Errors
+/// If its document cannot be read by this version.
+pub fn html(run: &Run, frame: &Frame) -> Result<String> {
+    with(run, Html(frame))
+}
+
+/// Every file of a kept run, its data first.
+///
+/// # Errors
+/// If its document cannot be read by this version.
+pub fn files(run: &Run) -> Result<Vec<File>> {
+    with(run, Files)
+}
+
+/// What a kept run is shown by beside another.
+///
+/// # Errors
+/// If its document cannot be read by this version.
+pub fn beside(run: &Run) -> Result<Beside> {
+    with(run, Aside)
+}
+
+/// A run beside another.
+#[derive(Debug)]
+pub struct Beside {
+    /// Where it ran.
+    pub environment: Environment,
+    /// Its plots.
+    pub plots: Vec<Plot>,
+}
+
+struct Html<'a>(&'a Frame);
+
+impl Use for Html<'_> {
+    type Result = String;
+    fn on<T: Stored>(self, found: &T) -> Result<String> {
+        found.html(self.0)
+    }
+}
+
+struct Files;
+
+impl Use for Files {
+    type Result = Vec<File>;
+    fn on<T: Stored>(self, found: &T) -> Result<Vec<File>> {
+        let mut files = vec![files::data(found)?];
+        files.extend(files::derived(found)?);
+        Ok(files)
+    }
+}
+
+struct Aside;
+
+impl Use for Aside {
+    type Result = Beside;
+    fn on<T: Stored>(self, found: &T) -> Result<Beside> {
+        Ok(Beside { environment: found.about().environment.clone(), plots: found.plots() })
+    }
+}
+
 fn with<U: Use>(run: &Run, what: U) -> Result<U::Result> {
     match run.kind.as_str() {
         Results::KIND => what.on(&read::<Results>(run)?),
@@ -163,12 +198,15 @@ fn with<U: Use>(run: &Run, what: U) -> Result<U::Result> {
 
 fn read<T: Stored>(run: &Run) -> Result<T> {
     let Some(document) = &run.document else {
+        let way_out = match run.plan {
+            Some(_) => format!("`manifold lab run --resume {}` goes on with it", run.id),
+            None => format!("repeat it with: {}", run.command),
+        };
         bail!(
-            "run {} has no results yet: it is {}, with {} cells measured; `manifold lab run --resume {}` goes on with it",
+            "run {} has no results yet: it is {}, with {} cells measured; {way_out}",
             run.id,
             run.state.text(),
-            run.cells,
-            run.id
+            run.cells.max(run.done)
         );
     };
     let found: T = serde_json::from_str(document)
@@ -184,7 +222,6 @@ impl Stored for Results {
 
     fn about(&self) -> About<'_> {
         About {
-            name: "models".to_owned(),
             environment: &self.environment,
             ended_early: self.ended_early.as_deref(),
             took_s: self.took_s,
@@ -193,15 +230,7 @@ impl Stored for Results {
     }
 
     fn values(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        for cell in &self.cells {
-            for metric in figures::Metric::ALL {
-                let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
-                let key = key("", cell.round, &self.targets[cell.target].label, &load);
-                values.extend(metric.of(cell).map(|value| Value { key, metric: name_of(&metric), value }));
-            }
-        }
-        values
+        self.cells.iter().flat_map(|cell| of_models(&self.targets[cell.target].label, cell)).collect()
     }
 
     fn tell(&self) -> String {
@@ -226,7 +255,6 @@ impl Stored for Peers {
 
     fn about(&self) -> About<'_> {
         About {
-            name: peers::PLACE.to_owned(),
             environment: &self.environment,
             ended_early: self.ended_early.as_deref(),
             took_s: self.took_s,
@@ -235,14 +263,7 @@ impl Stored for Peers {
     }
 
     fn values(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        for cell in self.cells.iter().filter(|cell| counts(&cell.cell)) {
-            for metric in figures::Metric::ALL {
-                let key = key("", cell.cell.round, &self.targets[cell.cell.target].label, &cell.work.label());
-                values.extend(metric.of(&cell.cell).map(|value| Value { key, metric: name_of(&metric), value }));
-            }
-        }
-        values
+        self.cells.iter().flat_map(|cell| of_peers(&self.targets[cell.cell.target].label, cell)).collect()
     }
 
     fn tell(&self) -> String {
@@ -267,7 +288,6 @@ impl Stored for Generators {
 
     fn about(&self) -> About<'_> {
         About {
-            name: generators_run::PLACE.to_owned(),
             environment: &self.environment,
             ended_early: self.ended_early.as_deref(),
             took_s: self.took_s,
@@ -276,19 +296,7 @@ impl Stored for Generators {
     }
 
     fn values(&self) -> Vec<Value> {
-        let metrics = [
-            (generators::Metric::PerCpuSecond, "requests_per_cpu_second"),
-            (generators::Metric::PerSecond, "requests_per_second"),
-            (generators::Metric::PeakMib, "peak_mib"),
-        ];
-        let mut values = Vec::new();
-        for cell in self.cells.iter().filter(|cell| cell.counts()) {
-            for (metric, name) in metrics {
-                let key = key("", cell.round, &self.programs[cell.program].label, &cell.work.label());
-                values.extend(cell.metric(metric).map(|value| Value { key, metric: name.to_owned(), value }));
-            }
-        }
-        values
+        self.cells.iter().flat_map(|cell| of_generators(&self.programs[cell.program].label, cell)).collect()
     }
 
     fn tell(&self) -> String {
@@ -313,7 +321,6 @@ impl Stored for Studies {
 
     fn about(&self) -> About<'_> {
         About {
-            name: self.found.iter().map(|found| found.study.name.as_str()).collect::<Vec<_>>().join(", "),
             environment: &self.environment,
             ended_early: self.ended_early.as_deref(),
             took_s: self.took_s,
@@ -322,16 +329,10 @@ impl Stored for Studies {
     }
 
     fn values(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        for found in &self.found {
-            for seen in &found.cells {
-                for metric in &found.study.show {
-                    let key = found.key(seen);
-                    values.extend(metric.of(seen).map(|value| Value { key, metric: name_of(metric), value }));
-                }
-            }
-        }
-        values
+        let of = |found: &Found| -> Vec<Value> {
+            found.cells.iter().flat_map(|seen| of_study(&found.study.show, &found.key(seen), seen)).collect()
+        };
+        self.found.iter().flat_map(of).collect()
     }
 
     fn tell(&self) -> String {
@@ -349,6 +350,48 @@ impl Stored for Studies {
     fn plots(&self) -> Vec<Plot> {
         study::view::View::of(self).sections.into_iter().flat_map(|section| section.figures).collect()
     }
+}
+
+/// What a cell of `lab run` without a name adds.
+pub fn of_models(target: &str, cell: &Cell) -> Vec<Value> {
+    let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
+    of_cell(&key("", cell.round, target, &load), cell)
+}
+
+/// What a cell of `peers` adds.
+pub fn of_peers(target: &str, seen: &PeerCell) -> Vec<Value> {
+    match counts(&seen.cell) {
+        true => of_cell(&key("", seen.cell.round, target, &seen.work.label()), &seen.cell),
+        false => Vec::new(),
+    }
+}
+
+fn of_cell(key: &Key, cell: &Cell) -> Vec<Value> {
+    let value =
+        |metric: figures::Metric| Some(Value { key: key.clone(), metric: name_of(&metric), value: metric.of(cell)? });
+    figures::Metric::ALL.into_iter().filter_map(value).collect()
+}
+
+/// What a cell of `generators` adds.
+pub fn of_generators(program: &str, cell: &generators::Cell) -> Vec<Value> {
+    let metrics = [
+        (generators::Metric::PerCpuSecond, "requests_per_cpu_second"),
+        (generators::Metric::PerSecond, "requests_per_second"),
+        (generators::Metric::PeakMib, "peak_mib"),
+    ];
+    let key = key("", cell.round, program, &cell.work.label());
+    let value = |(metric, name): (generators::Metric, &str)| {
+        Some(Value { key: key.clone(), metric: name.to_owned(), value: cell.metric(metric)? })
+    };
+    if cell.counts() { metrics.into_iter().filter_map(value).collect() } else { Vec::new() }
+}
+
+/// What a cell of a study adds, of these figures.
+pub fn of_study(metrics: &[study::metric::Metric], key: &Key, seen: &StudyCell) -> Vec<Value> {
+    let value = |metric: &study::metric::Metric| {
+        Some(Value { key: key.clone(), metric: name_of(metric), value: metric.of(seen)? })
+    };
+    metrics.iter().filter_map(value).collect()
 }
 
 fn key(part: &str, round: u32, target: &str, load: &str) -> Key {

@@ -3,26 +3,29 @@
 //!
 //! Each cell is written as soon as it is measured, in a transaction of its own: a laboratory that is killed loses the cell it was at and
 //! nothing else. Several laboratories may write at once (write-ahead log, and waiting for one another). [`kinds`] says how each kind of run is
-//! told again, [`commands`] is `lab list`, `show`, `diff`, `export` and `delete`.
+//! told again, [`commands`] is `lab list`, `show`, `diff`, `export` and `delete`, [`diff`] compares two runs.
 
 pub mod commands;
-mod kinds;
+pub mod diff;
+pub mod kinds;
+mod live;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
 
 use crate::proc;
 
-pub use kinds::{Stored, end, keep, report_again};
+pub use kinds::{Stored, report_again};
+pub use live::{Begun, Live};
 
 /// Names another file; `none` keeps nothing.
 pub const VARIABLE: &str = "MANIFOLD_LAB_STORE";
 /// What a store becomes, version by version.
-const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema-1.sql"), include_str!("schema-2.sql")];
 /// One laboratory waits so long for another's transaction.
 const BUSY_WITHIN: Duration = Duration::from_secs(20);
 /// Between two attempts that SQLite does not wait for itself.
@@ -104,6 +107,15 @@ pub enum State {
 }
 
 impl State {
+    /// For a style sheet.
+    pub fn class(&self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Interrupted | State::EndedEarly(_) => "early",
+            State::Complete => "complete",
+        }
+    }
+
     /// For a table.
     pub fn text(&self) -> &'static str {
         match self {
@@ -142,10 +154,16 @@ pub struct Run {
     pub document: Option<String>,
     /// Cells measured one by one.
     pub cells: u64,
+    /// Cells of the part that is measured now, and those of them that are done.
+    pub total: u64,
+    /// See `total`.
+    pub done: u64,
+    /// What is measured now, in words.
+    pub doing: String,
 }
 
 const RUN: &str = "SELECT id, kind, name, command, started, state, reason, took_s, folder, owner, headline, plan, document, \
-                   (SELECT count(*) FROM cell WHERE cell.run = run.id) FROM run";
+                   (SELECT count(*) FROM cell WHERE cell.run = run.id), total, done, doing FROM run";
 
 impl Store {
     /// The user's store, made if it is not there; `None` where nothing is to be kept.
@@ -153,10 +171,26 @@ impl Store {
     /// # Errors
     /// If it cannot be opened, or was written by a newer version; with the way out.
     pub fn of_user() -> Result<Option<Store>> {
-        match place(|name| std::env::var_os(name).map(PathBuf::from))? {
+        match file_of_user()? {
             Some(file) => Store::open(&file).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The store in this file, which must be there and of this version, for reading alone.
+    ///
+    /// # Errors
+    /// If it is not there, cannot be read, or is of another version.
+    pub fn read(file: &Path) -> Result<Store> {
+        let which = || format!("the store of runs, {}", file.display());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let store = Store { db: Connection::open_with_flags(file, flags).with_context(which)? };
+        store.db.busy_timeout(BUSY_WITHIN)?;
+        let version: u32 = store.db.pragma_query_value(None, "user_version", |row| row.get(0)).with_context(which)?;
+        if version as usize != MIGRATIONS.len() {
+            bail!("{} is of version {version}, and this program reads {}", which(), MIGRATIONS.len());
+        }
+        Ok(store)
     }
 
     /// The store in this file, made if it is not there.
@@ -243,6 +277,26 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
+    /// Notes where a run is.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn tell(&mut self, run: i64, done: usize, total: usize, doing: &str) -> Result<()> {
+        let told = "UPDATE run SET done = ?, total = ?, doing = ? WHERE id = ?";
+        self.db.execute(told, params![done as i64, total as i64, doing, run])?;
+        Ok(())
+    }
+
+    /// Keeps figures of a run that goes on.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn add_values(&mut self, run: i64, values: &[Value]) -> Result<()> {
+        let transaction = self.db.transaction()?;
+        insert(&transaction, run, values)?;
+        Ok(transaction.commit()?)
+    }
+
     /// Keeps how a run ended.
     ///
     /// # Errors
@@ -256,13 +310,7 @@ impl Store {
             params![state, ended_early, took_s, headline, document, run],
         )?;
         transaction.execute("DELETE FROM value WHERE run = ?", params![run])?;
-        let mut insert = transaction.prepare(
-            "INSERT OR REPLACE INTO value (run, part, target, load, metric, round, value) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )?;
-        for Value { key: Key { part, round, target, load }, metric, value } in *values {
-            insert.execute(params![run, part, target, load, metric, round, value])?;
-        }
-        drop(insert);
+        insert(&transaction, run, values)?;
         Ok(transaction.commit()?)
     }
 
@@ -274,6 +322,14 @@ impl Store {
         let mut query = self.db.prepare(&format!("{RUN} ORDER BY id").replace("document,", "NULL,"))?;
         let runs = query.query_map([], run_of)?;
         Ok(runs.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The run of this number, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn find(&self, run: i64) -> Result<Option<Run>> {
+        Ok(self.db.prepare(&format!("{RUN} WHERE id = ?"))?.query_row(params![run], run_of).optional()?)
     }
 
     /// One run: a number, or `last`.
@@ -333,6 +389,16 @@ impl Store {
     }
 }
 
+fn insert(db: &Connection, run: i64, values: &[Value]) -> Result<()> {
+    let mut insert = db.prepare(
+        "INSERT OR REPLACE INTO value (run, part, target, load, metric, round, value) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    for Value { key: Key { part, round, target, load }, metric, value } in values {
+        insert.execute(params![run, part, target, load, metric, round, value])?;
+    }
+    Ok(())
+}
+
 fn run_of(row: &Row<'_>) -> rusqlite::Result<Run> {
     let (state, reason, owner): (String, Option<String>, String) = (row.get(5)?, row.get(6)?, row.get(9)?);
     let state = match state.as_str() {
@@ -354,7 +420,18 @@ fn run_of(row: &Row<'_>) -> rusqlite::Result<Run> {
         plan: row.get(11)?,
         document: row.get(12)?,
         cells: row.get::<_, i64>(13)?.max(0) as u64,
+        total: row.get::<_, i64>(14)?.max(0) as u64,
+        done: row.get::<_, i64>(15)?.max(0) as u64,
+        doing: row.get(16)?,
     })
+}
+
+/// Where the user's store is; `None` where nothing is to be kept.
+///
+/// # Errors
+/// If the environment does not tell.
+pub fn file_of_user() -> Result<Option<PathBuf>> {
+    place(|name| std::env::var_os(name).map(PathBuf::from))
 }
 
 /// Where the store is, by the environment; `None` where nothing is to be kept.

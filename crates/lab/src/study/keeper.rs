@@ -5,17 +5,20 @@ use std::time::Instant;
 
 use anyhow::Result;
 
+use super::metric::Metric;
 use super::results::{Studies, StudyCell};
 use crate::output::Output;
-use crate::progress;
 use crate::results::Environment;
-use crate::store::{self, Key, NewRun, Store, Stored};
+use crate::store::{Begun, Key, Live, Store, kinds};
+
+/// The figures that are told while a run goes on; what it is to show comes at its end.
+const TOLD: [Metric; 6] =
+    [Metric::RequestsPerSecond, Metric::P50, Metric::P99, Metric::CpuPerRequest, Metric::Memory, Metric::Held];
 
 /// Where cells come from and go to.
 #[derive(Debug)]
 pub struct Keeper {
-    /// `None` where nothing is kept.
-    store: Option<(Store, i64)>,
+    run: Begun,
     /// Those of earlier attempts that were not asked for yet.
     done: BTreeMap<Key, String>,
     /// Seconds of earlier attempts.
@@ -39,22 +42,13 @@ pub struct Resumed {
 impl Keeper {
     /// For a run that begins. A store that cannot be written is a remark: the report does not depend on it.
     pub fn begin(name: &str, plan: &str, environment: &Environment, out: &Output) -> Keeper {
-        let new = NewRun {
-            kind: Studies::KIND,
-            name,
-            command: &environment.command,
-            started: &environment.started_utc,
-            folder: out.folder(),
-            plan: Some(plan),
-        };
-        let begin = |store: Option<Store>| -> Result<Option<(Store, i64)>> {
-            store.map(|store| store.begin(&new).map(|run| (store, run))).transpose()
-        };
-        let store = Store::of_user().and_then(begin).unwrap_or_else(|error| {
-            progress::note(&format!("The run is not kept: {error:#}"));
-            None
-        });
-        Keeper { store, done: BTreeMap::new(), before_s: 0.0, began: Instant::now() }
+        let run = Begun::new::<Studies>(name, Some(plan), environment, out);
+        Keeper { run, done: BTreeMap::new(), before_s: 0.0, began: Instant::now() }
+    }
+
+    /// For the display of its progress.
+    pub fn live(&self) -> Option<Live> {
+        self.run.live()
     }
 
     /// For a run that is gone on with.
@@ -64,7 +58,7 @@ impl Keeper {
     pub fn go_on(resumed: Resumed) -> Result<Keeper> {
         let Resumed { store, run, took_s, done } = resumed;
         store.take_up(run)?;
-        Ok(Keeper { store: Some((store, run)), done, before_s: took_s, began: Instant::now() })
+        Ok(Keeper { run: Begun::again(store, run), done, before_s: took_s, began: Instant::now() })
     }
 
     /// The cell, if an earlier attempt measured it. `target` is its place now.
@@ -78,13 +72,10 @@ impl Keeper {
     /// Keeps a cell that was measured.
     pub fn keep(&mut self, key: &Key, seen: &StudyCell) {
         let took_s = self.took_s();
-        let Some((store, run)) = &mut self.store else { return };
-        let kept =
-            serde_json::to_string(seen).map_err(Into::into).and_then(|data| store.cell(*run, key, &data, took_s));
-        if let Err(error) = kept {
-            progress::note(&format!("The rest of the run is not kept: {error:#}"));
-            self.store = None;
-        }
+        self.run.write(|store, run| {
+            store.cell(run, key, &serde_json::to_string(seen)?, took_s)?;
+            store.add_values(run, &kinds::of_study(&TOLD, key, seen))
+        });
     }
 
     /// Seconds, all attempts together.
@@ -94,13 +85,6 @@ impl Keeper {
 
     /// Keeps how the run has ended, and says how it is found again.
     pub fn end(self, studies: &Studies) {
-        let Some((mut store, run)) = self.store else { return };
-        match store::end(&mut store, run, studies) {
-            Ok(()) if studies.ended_early.is_some() => {
-                progress::note(&format!("Kept as run {run}; go on with it: manifold lab run --resume {run}"));
-            }
-            Ok(()) => progress::note(&format!("Kept as run {run}: manifold lab show {run}")),
-            Err(error) => progress::note(&format!("How the run ended is not kept: {error:#}")),
-        }
+        self.run.end(studies);
     }
 }

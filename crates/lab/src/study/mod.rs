@@ -11,7 +11,7 @@ mod file;
 #[cfg(test)]
 mod fixture;
 mod keeper;
-mod metric;
+pub mod metric;
 pub mod page;
 mod resolve;
 pub mod results;

@@ -136,7 +136,7 @@ impl Lab {
         let mut ended = None;
         let cells = fleet.len() * found.study.loads.len() * found.study.rounds as usize;
         let guess = estimate_s(&found.study) / cells.max(1) as f64;
-        let mut progress = Progress::new(cells, Duration::from_secs_f64(guess));
+        let mut progress = Progress::new(cells, Duration::from_secs_f64(guess)).telling(self.keeper.live());
         let mut until = found.study.rounds;
         while ended.is_none() {
             if found.rounds == until {
