@@ -88,6 +88,57 @@ fn debians_own_configuration_is_explained_with_measured_memory() {
     assert!(ends.iter().any(|end| end["what"] == "memory"), "{diagnosis:#}");
 }
 
+/// What comes out depends on the machine; that the search goes through all its parts does not.
+#[test]
+fn a_small_search_ends_in_time_with_a_block_that_both_servers_take_or_says_to_keep() {
+    if !servers_are_installed() {
+        return;
+    }
+    let _alone = alone();
+    let dir = Scratch::new().unwrap();
+    let present = dir.path("httpd.conf");
+    // Two workers that hold their clients' connections: whatever the machine does, more of them serve more.
+    let numbers = "ServerLimit 2\nStartServers 2\nMinSpareServers 1\nMaxSpareServers 2\nMaxRequestWorkers 2\n";
+    fs::write(&present, format!("LoadModule mpm_prefork_module {MODULES}/mod_mpm_prefork.so\n{numbers}")).unwrap();
+    fs::create_dir(dir.path("site")).unwrap();
+    fs::write(dir.path("site/index.html"), "<html>a page</html>").unwrap();
+    let block = dir.path("block.conf");
+    let mut command = binary::command(["lab", "tune", "--minutes", "0.15", "--clients", "40", "--seed", "1"]);
+    command.arg("--site").arg(dir.path("site"));
+    let output = command.arg("--file").arg(&present).arg("--block").arg(&block).arg("--out").arg(dir.path("report"));
+    let output = output.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let data = fs::read(dir.path("report/tune.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found: Value = serde_json::from_slice(&data).unwrap();
+    assert!(found["candidates"].as_array().unwrap().len() >= 2, "{said}");
+    assert!(fs::read_to_string(dir.path("report/report.html")).unwrap().contains("The race"), "{said}");
+    eprintln!("{said}");
+    match output.status.code() {
+        Some(3) => assert!(said.contains("Keep what you have: "), "{said}"),
+        Some(0) => both_take(&dir, &fs::read_to_string(&block).unwrap()),
+        other => panic!("{other:?}: {said}"),
+    }
+}
+
+/// The block between the lines that every server needs.
+fn both_take(dir: &Scratch, block: &str) {
+    let model = block.split_once("<IfModule mpm_").unwrap().1.split_once('_').unwrap().0;
+    let root = dir.path("");
+    let root = root.display();
+    let text = format!(
+        "ServerRoot \"{root}\"\n<IfDefine !MANIFOLD>\nDefaultRuntimeDir \"{root}\"\n</IfDefine>\n\
+         LoadModule mpm_{model}_module {MODULES}/mod_mpm_{model}.so\nServerName localhost\nListen 127.0.0.1:18080\n\
+         ErrorLog error.log\nDocumentRoot {root}\n{block}"
+    );
+    let file = dir.path("checked.conf").display().to_string();
+    fs::write(&file, text).unwrap();
+    assert_eq!(apaches_messages(&file), BTreeSet::new(), "{block}");
+    for (program, arguments) in [(APACHE.into(), vec![]), (binary::manifold().to_owned(), vec!["httpd"])] {
+        let output = Command::new(program).args(arguments).args(["-t", "-f", &file]).output().unwrap();
+        assert!(output.status.success(), "{block}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 #[test]
 fn what_apache_refuses_the_doctor_refuses_with_file_and_line() {
     let dir = Scratch::new().unwrap();

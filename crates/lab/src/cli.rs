@@ -16,6 +16,7 @@ use crate::slow_test::hold::HoldArgs;
 use crate::slow_test::{self, SlowArgs};
 use crate::study;
 use crate::target::{Family, TARGETS, Target};
+use crate::tune::{self, TuneArgs};
 use crate::view::ViewArgs;
 
 /// Apache's own page, 44 bytes: what every server is asked for unless told otherwise.
@@ -54,6 +55,9 @@ pub enum Do {
     /// Say what a configuration comes to and what runs out first, without load
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Search the model and the numbers that serve a site best within the memory, and print their block
+    #[command(after_help = tune::EXAMPLES)]
+    Tune(TuneArgs),
     /// Become slow clients (used by `slow-test` and `idle-test`)
     #[command(hide = true)]
     Hold(HoldArgs),

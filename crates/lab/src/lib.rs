@@ -46,6 +46,7 @@ mod suspicion;
 mod table;
 mod target;
 mod text;
+mod tune;
 mod view;
 mod wire;
 mod words;
@@ -85,6 +86,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Do::SlowTest(args) => slow_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::IdleTest(args) => idle_test::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
         Do::Doctor(args) => doctor::run(&args).unwrap_or_else(|error| fail(&format!("{error:#}"), 2)),
+        Do::Tune(args) => tune::run(&args, clock_seed()).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
         Do::Hold(args) => slow_test::hold::run(args),
         Do::Report { results } => told(store::report_again(&results)),
         Do::Guard { folder } => scratch::guard(&folder),

@@ -13,6 +13,7 @@
 //! - [`attainable_level`]: how sure an interval over so few rounds can be at best, to be said beside it.
 //! - [`share_interval`]: what part of requests was bad, where neighbours share their fate.
 //! - [`sums_interval`] and [`quotient`]: an interval within one run from its seconds, and the ratio of two.
+//! - [`halving`]: which of many candidates are worth further rounds.
 //! - [`capacity`]: which rate to try next in search of the highest at which conditions hold.
 //!
 //! Nothing here reads a clock or a random device: the same numbers and the same seed give the same answer.
@@ -21,6 +22,7 @@
 pub mod capacity;
 mod claims;
 mod describe;
+pub mod halving;
 mod interval;
 mod rank_sum;
 mod rng;

@@ -89,6 +89,14 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Memory that can still be used, KiB.
+    pub fn available_kib() -> Option<f64> {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        memory(&meminfo, cgroup_left()).map(|said| said.number as f64)
+    }
+}
+
 /// The unit of the server with its changes, the strongest first.
 fn unit_text(units: &[&str]) -> Option<String> {
     let unit = units.iter().find(|unit| UNIT_FOLDERS.iter().any(|folder| Path::new(folder).join(unit).exists()))?;

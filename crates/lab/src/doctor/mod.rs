@@ -4,7 +4,7 @@
 //! server of the same model tells what a child costs ([`memory`]). From there on everything is arithmetic ([`ends`]).
 
 mod ends;
-mod machine;
+pub mod machine;
 pub mod memory;
 mod program;
 mod reading;
@@ -89,6 +89,99 @@ impl Server {
             Server::Apache2 => Family::Apache2,
             Server::Manifold => Family::Manifold,
         }
+    }
+}
+
+/// What is configured now, for those who look for something better.
+#[derive(Clone, Debug)]
+pub struct Present {
+    /// Which model.
+    pub model: Model,
+    /// The model's numbers in effect.
+    pub settings: Vec<(String, String)>,
+    /// How connections are kept.
+    pub keeping: Vec<(String, String)>,
+    /// Requests that are worked on at the same time.
+    pub workers: u32,
+    /// Children at most, and threads of each that serve.
+    pub shape: (u32, u32),
+    /// Modules beside the model: name and file.
+    pub modules: Vec<(String, PathBuf)>,
+    /// The main file; `None` where there is none, and the server's defaults hold.
+    pub file: Option<PathBuf>,
+}
+
+/// Directives of a model's numbers that a block has.
+const OF_MODELS: [&str; 14] = [
+    "ServerLimit",
+    "StartServers",
+    "ThreadLimit",
+    "ThreadsPerChild",
+    "MinSpareServers",
+    "MaxSpareServers",
+    "MinSpareThreads",
+    "MaxSpareThreads",
+    "MaxRequestWorkers",
+    "MaxConnectionsPerChild",
+    "AsyncRequestWorkerFactor",
+    "Cores",
+    "CorePinning",
+    "MaxConnections",
+];
+/// Those of keeping connections.
+const OF_KEEPING: [&str; 3] = ["KeepAlive", "KeepAliveTimeout", "MaxKeepAliveRequests"];
+
+/// What `file`, or else the usual one, says; the server's defaults where there is none.
+///
+/// # Errors
+/// What is wrong with the file, as lines for a person.
+pub fn present(file: Option<&Path>, server: Server, manifold: &Path) -> Result<Present, String> {
+    let whose = server.whose();
+    let Some(file) = file.map_or_else(|| named(None, whose).ok(), |file| std::path::absolute(file).ok()) else {
+        let limits = manifold_mpm::limits::resolve(
+            manifold_mpm::limits::Model::DEFAULT,
+            &manifold_mpm::limits::RawLimits::default(),
+            1,
+            manifold_mpm::limits::Occasion::Start,
+        );
+        let (workers, threads) = (limits.0.max_request_workers, limits.0.threads_per_child);
+        let shape = (workers / threads, threads);
+        return Ok(Present {
+            model: Model::Event,
+            settings: Vec::new(),
+            keeping: Vec::new(),
+            workers,
+            shape,
+            modules: Vec::new(),
+            file: None,
+        });
+    };
+    let program = Program::ask(whose, manifold, file.parent().unwrap_or(Path::new("/")));
+    let root = program.root_for(&file);
+    let setup = reading::read(&file, whose, &program, &root)?;
+    let of = |names: &[&str]| {
+        let values = setup.values.iter().filter(|value| names.contains(&value.name.as_str()));
+        values.map(|value| (value.name.clone(), value.value.clone())).collect()
+    };
+    let limits = &setup.limits;
+    Ok(Present {
+        model: model(limits.model),
+        settings: of(&OF_MODELS),
+        keeping: of(&OF_KEEPING),
+        workers: limits.max_request_workers,
+        shape: (limits.processes(), limits.threads_per_child),
+        modules: setup.modules,
+        file: Some(file),
+    })
+}
+
+/// The laboratory's name for a model.
+fn model(model: manifold_mpm::limits::Model) -> Model {
+    match model {
+        manifold_mpm::limits::Model::Prefork => Model::Prefork,
+        manifold_mpm::limits::Model::Worker => Model::Worker,
+        manifold_mpm::limits::Model::Event => Model::Event,
+        manifold_mpm::limits::Model::Percore => Model::Percore,
     }
 }
 
@@ -207,15 +300,10 @@ fn running(pid_file: &Path) -> Option<i32> {
 /// What a child costs, or why that is not known. With all of the configuration's modules, and without them where they need more of the
 /// configuration than a private server has.
 fn measure(family: Family, setup: &Setup) -> Result<Costs, String> {
-    let model = match setup.limits.model {
-        manifold_mpm::limits::Model::Prefork => Model::Prefork,
-        manifold_mpm::limits::Model::Worker => Model::Worker,
-        manifold_mpm::limits::Model::Event => Model::Event,
-        manifold_mpm::limits::Model::Percore => Model::Percore,
-    };
     let stage = Stage::new(None).map_err(|error| format!("{error:#}"))?;
     let modules: &[(String, PathBuf)] = if family == Family::Apache2 { &setup.modules } else { &[] };
-    let measured = Measured { family, model, threads: setup.limits.threads_per_child, modules };
+    let measured =
+        Measured { family, model: model(setup.limits.model), threads: setup.limits.threads_per_child, modules };
     let with_all = measured.costs(&stage);
     let costs = match with_all {
         Err(_) if !modules.is_empty() => Measured { modules: &[], ..measured }.costs(&stage),

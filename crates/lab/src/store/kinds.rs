@@ -16,7 +16,8 @@ use crate::peers::results::{PeerCell, Peers, counts};
 use crate::plot::Plot;
 use crate::results::{Cell, Environment, Results};
 use crate::study::results::{Found, Studies, StudyCell};
-use crate::{generators as generators_run, peers, report, study, words};
+use crate::tune::results::Tuned;
+use crate::{generators as generators_run, peers, report, study, tune, words};
 
 /// What a list tells of a run.
 #[derive(Debug)]
@@ -96,6 +97,7 @@ pub fn report_again(path: &Path) -> Result<()> {
         path if keeps::<Peers>(path) => again::<Peers>(path),
         path if keeps::<Generators>(path) => again::<Generators>(path),
         path if keeps::<Studies>(path) => again::<Studies>(path),
+        path if keeps::<Tuned>(path) => again::<Tuned>(path),
         path => again::<Results>(path),
     }
 }
@@ -192,6 +194,7 @@ fn with<U: Use>(run: &Run, what: U) -> Result<U::Result> {
         Peers::KIND => what.on(&read::<Peers>(run)?),
         Generators::KIND => what.on(&read::<Generators>(run)?),
         Studies::KIND => what.on(&read::<Studies>(run)?),
+        Tuned::KIND => what.on(&read::<Tuned>(run)?),
         other => bail!("run {} is of the kind {other}, which this version does not know", run.id),
     }
 }
@@ -358,6 +361,12 @@ pub fn of_models(target: &str, cell: &Cell) -> Vec<Value> {
     of_cell(&key("", cell.round, target, &load), cell)
 }
 
+/// What a cell of a race of settings adds.
+pub fn of_race(setting: &str, cell: &Cell) -> Vec<Value> {
+    let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
+    of_cell(&key("race", cell.round, setting, &load), cell)
+}
+
 /// What a cell of `peers` adds.
 pub fn of_peers(target: &str, seen: &PeerCell) -> Vec<Value> {
     match counts(&seen.cell) {
@@ -392,6 +401,40 @@ pub fn of_study(metrics: &[study::metric::Metric], key: &Key, seen: &StudyCell) 
         Some(Value { key: key.clone(), metric: name_of(metric), value: metric.of(seen)? })
     };
     metrics.iter().filter_map(value).collect()
+}
+
+impl Stored for Tuned {
+    const KIND: &'static str = "tune";
+
+    fn about(&self) -> About<'_> {
+        About {
+            environment: &self.environment,
+            ended_early: self.ended_early.as_deref(),
+            took_s: self.took_s,
+            headline: tune::view::headline(self),
+        }
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let values = |cell: &Cell| of_race(&self.candidates[cell.target].name, cell);
+        self.race.iter().flat_map(values).collect()
+    }
+
+    fn tell(&self) -> String {
+        tune::view::terminal(self)
+    }
+
+    fn html(&self, frame: &Frame) -> Result<String> {
+        Ok(tune::view::html(self, frame)?)
+    }
+
+    fn texts(&self) -> Result<Vec<File>> {
+        Ok(tune::view::texts(self))
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        tune::view::plots(self)
+    }
 }
 
 fn key(part: &str, round: u32, target: &str, load: &str) -> Key {

@@ -13,11 +13,11 @@ mod fixture;
 mod keeper;
 pub mod metric;
 pub mod page;
-mod resolve;
+pub mod resolve;
 pub mod results;
 mod run;
 mod slow;
-mod start;
+pub mod start;
 mod sweep;
 pub mod view;
 

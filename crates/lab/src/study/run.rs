@@ -178,7 +178,8 @@ impl Lab {
     fn start(&self, study: &mut Study, site: &std::path::Path) -> Result<(Fleet, Vec<Missing>)> {
         let (mut fleet, mut missing, mut kept) = (Fleet::new(), Vec::new(), Vec::new());
         for (index, subject) in study.targets.iter().enumerate() {
-            match (Starter { stage: &self.stage, cores: &self.cores, study, site }).start(subject) {
+            let (part, page) = (&study.name, &study.page);
+            match (Starter { stage: &self.stage, cores: &self.cores, part, page, site }).start(subject) {
                 Ok(started) => {
                     fleet.push(Some(started));
                     kept.push(index);

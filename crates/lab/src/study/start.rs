@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use manifold_config::System;
 use manifold_load::report::Report;
 
-use super::resolve::{CommandLine, Origin, OwnFile, Page, Study, Subject};
+use super::resolve::{CommandLine, Origin, OwnFile, Page, Subject};
 use crate::cores::Cores;
 use crate::generator::{Ask, Length};
 use crate::own_config::{ACCESS_LOG, Changes, Endpoint, OwnConfig, Wanted, installed};
@@ -85,8 +85,10 @@ pub struct Starter<'a> {
     pub stage: &'a Stage,
     /// The processors.
     pub cores: &'a Cores,
-    /// The experiment.
-    pub study: &'a Study,
+    /// The folder of their folders.
+    pub part: &'a str,
+    /// The page.
+    pub page: &'a Page,
     /// The folder that is served.
     pub site: &'a Path,
 }
@@ -122,7 +124,7 @@ impl Starter<'_> {
         let text = self.stage.config(&name, subject.server, &recipe)?;
         let mut server = self.server(&installed, &name, port, &text)?;
         server.wait_ready(&self.expected())?;
-        Ok(Started::with_page(server, installed.version, &self.study.page))
+        Ok(Started::with_page(server, installed.version, self.page))
     }
 
     /// On the common terms: the least configuration that serves files.
@@ -138,12 +140,12 @@ impl Starter<'_> {
             cores: &self.cores.server,
             user: self.stage.user(),
             limits: &Limits::USUAL,
-            body_bytes: self.study.page.body.len(),
+            body_bytes: self.page.body.len(),
         };
         let text = target.config(&terms).map_err(anyhow::Error::msg)?;
         let mut server = self.server(&installed, &folder, port, &text)?;
         server.wait_ready(&self.expected())?;
-        Ok(Started::with_page(server, installed.version, &self.study.page))
+        Ok(Started::with_page(server, installed.version, self.page))
     }
 
     fn command(&self, subject: &Subject, command: &CommandLine) -> Result<Started> {
@@ -165,12 +167,12 @@ impl Starter<'_> {
         let installed = Installed { target: &target::COMMAND, program, version: command.words.join(" ") };
         let mut server = self.server(&installed, &name, port, &rest.join("\n"))?;
         let within = Duration::from_secs_f64(command.within_s);
-        server.wait_answer(command.ready.as_deref().unwrap_or(&self.study.page.path), within)?;
-        if self.study.page.theirs {
-            return self.theirs(server, installed.version, &self.study.page.path, Vec::new());
+        server.wait_answer(command.ready.as_deref().unwrap_or(&self.page.path), within)?;
+        if self.page.theirs {
+            return self.theirs(server, installed.version, &self.page.path, Vec::new());
         }
         server.wait_ready(&self.expected()).context("the command must serve {site}, or the page be a path alone")?;
-        Ok(Started::with_page(server, installed.version, &self.study.page))
+        Ok(Started::with_page(server, installed.version, self.page))
     }
 
     fn own(&self, subject: &Subject, own: &OwnFile) -> Result<Started> {
@@ -198,7 +200,7 @@ impl Starter<'_> {
         // The original may hold passwords, and may be readable to root alone.
         File::options().create(true).append(true).mode(0o600).open(folder.join(CONFIG_FILE))?;
         let server = self.server(&installed, &name, ports[index], &copy.text)?;
-        let (url, options) = address(&endpoints[index], own.host.as_deref(), ports[index], &self.study.page.path);
+        let (url, options) = address(&endpoints[index], own.host.as_deref(), ports[index], &self.page.path);
         let mut started = self.theirs(server, installed.version, &url, options)?;
         let model = own.model.or(config.own_model).map_or("its own MPM", Model::name);
         let served = format!(
@@ -214,7 +216,7 @@ impl Starter<'_> {
     }
 
     fn url(&self, subject: &Subject, url: &str) -> Result<Started> {
-        let url = format!("{url}{}", self.study.page.path);
+        let url = format!("{url}{}", self.page.path);
         let length = first_answers(&self.stage.manifold, &url, &[]).map_err(anyhow::Error::msg)?;
         let local = ["//localhost", "//127.", "//[::1]"].iter().any(|host| url.contains(host));
         let remark =
@@ -244,7 +246,7 @@ impl Starter<'_> {
             length = first_answers(&self.stage.manifold, &whole, &options).map_err(Wrong::Answer)?;
             Ok(())
         })?;
-        let mut started = Started::with_page(server, version, &self.study.page);
+        let mut started = Started::with_page(server, version, self.page);
         (started.url, started.options, started.length) = (whole, options, length);
         Ok(started)
     }
@@ -257,11 +259,11 @@ impl Starter<'_> {
     }
 
     fn expected(&self) -> Expected {
-        Expected { path: self.study.page.path.clone(), body: self.study.page.body.clone() }
+        Expected { path: self.page.path.clone(), body: self.page.body.clone() }
     }
 
     fn folder_name(&self, subject: &Subject) -> String {
-        format!("{}/{}", self.study.name, folder_name(&subject.label()))
+        format!("{}/{}", self.part, folder_name(&subject.label()))
     }
 }
 
