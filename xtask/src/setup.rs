@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::Run;
+use crate::run::{Run, root, target_dir};
 
 /// A Debian package and what it is here for.
 struct Package {
@@ -19,10 +19,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "apache2", why: "a peer in the lab, and ab's parity test" },
     Package { name: "apache2-utils", why: "the real ab" },
     Package { name: "caddy", why: "a peer in the lab" },
-    Package { name: "chromium", why: "opens the lab's report" },
+    Package { name: "chromium", why: "opens the lab's pages" },
     Package { name: "collectd-core", why: "its apache plugin reads the status page" },
     Package { name: "curl", why: "a real client" },
     Package { name: "g++", why: "builds the fuzzing engine" },
+    Package { name: "gnuplot-nox", why: "draws the lab's plots from its files" },
     Package { name: "h2o", why: "a peer in the lab" },
     Package { name: "libwww-perl", why: "with it munin's plugins fetch pages" },
     Package { name: "lighttpd", why: "a peer in the lab" },
@@ -32,6 +33,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "nginx-light", why: "a peer in the lab, and ab's parity test" },
     Package { name: "procps", why: "ps, for looking at process trees" },
     Package { name: "prometheus-apache-exporter", why: "reads the status page" },
+    Package { name: "python3-venv", why: "a place for Playwright, which drives chromium" },
     Package { name: "siege", why: "a real client" },
     Package { name: "strace", why: "system calls a request" },
     Package { name: "systemd", why: "systemd-analyze checks the unit files" },
@@ -52,10 +54,15 @@ const COMPONENTS: &[(&str, &str)] = &[("rustfmt", "fmt --version"), ("clippy", "
 /// Runs the task.
 pub fn main(arguments: &[String]) -> Result<()> {
     if !arguments.is_empty() {
-        bail!("usage: cargo xtask setup\n\nIt takes no arguments. It installs: {}", names(PACKAGES).join(" "));
+        bail!(
+            "usage: cargo xtask setup\n\nIt takes no arguments. It installs: {}, and Playwright below {}",
+            names(PACKAGES).join(" "),
+            target_dir().display()
+        );
     }
     packages()?;
-    components()
+    components()?;
+    playwright()
 }
 
 fn packages() -> Result<()> {
@@ -117,6 +124,24 @@ fn components() -> Result<()> {
         Run::new("rustup", ["component", "add", component]).show()?;
     }
     Ok(())
+}
+
+/// Playwright in the versions that the tests name, in a folder of its own beside what cargo builds. It brings no browser.
+fn playwright() -> Result<()> {
+    let wanted = root().join("e2e/browser/requirements.txt");
+    let text = fs::read_to_string(&wanted).with_context(|| format!("cannot read {}", wanted.display()))?;
+    let folder = target_dir().join("playwright");
+    // Written last, so that half an installation is done again.
+    let noted = folder.join("installed.txt");
+    if fs::read_to_string(&noted).is_ok_and(|noted| noted == text) {
+        println!("setup: Playwright is installed");
+        return Ok(());
+    }
+    let path = folder.to_string_lossy();
+    Run::new("python3", ["-m", "venv", "--clear", &path]).show()?;
+    let pip = ["install", "--quiet", "--no-deps", "--disable-pip-version-check", "--requirement"];
+    Run::new(&format!("{path}/bin/pip"), pip).args([wanted.to_string_lossy()]).show()?;
+    fs::write(&noted, text).with_context(|| format!("cannot write {}", noted.display()))
 }
 
 fn installed(package: &str) -> bool {
