@@ -1,5 +1,5 @@
-//! Targets of experiments: every server that Debian has, a private copy of a user's own Apache configuration, a command line, and a
-//! server that runs already, all in one small run.
+//! Targets of experiments, all in one small run: every server that Debian has, a private copy of a user's own Apache configuration, a
+//! command line, and a server that runs already. And the built-in experiments whose loads do not ask alone, each in its smallest size.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
@@ -133,4 +133,58 @@ fn targets_of_every_kind_are_measured_and_originals_left_alone() {
     assert!(log.len() > 0, "what the original logs is logged");
     assert_eq!(texts(), before, "the originals are as they were");
     assert!(!scratch.path("var").exists(), "nothing was written where the originals write");
+}
+
+/// What was found by a built-in experiment in its smallest size, target by target: the figures of its own.
+fn smallest(name: &str) -> BTreeMap<String, Vec<Value>> {
+    let scratch = Scratch::new().unwrap();
+    let folder = scratch.path("report");
+    let mut command = binary::command(["lab", "run", name, "--scaled", "--rounds", "1", "--out"]);
+    let output = command.arg(&folder).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{name}: {}:\n{said}", output.status);
+    let studies: Value = serde_json::from_str(&fs::read_to_string(folder.join("study.json")).unwrap()).unwrap();
+    let found = &studies["found"][0];
+    let mut figures: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for cell in found["cells"].as_array().unwrap() {
+        let target = &found["study"]["targets"][cell["target"].as_u64().unwrap() as usize];
+        let label = format!("{} {}", target["server"].as_str().unwrap(), target["name"].as_str().unwrap());
+        figures.entry(label).or_default().push(cell["special"].clone());
+    }
+    let claims: Value = serde_json::from_str(&fs::read_to_string(folder.join("claims.json")).unwrap()).unwrap();
+    let judged = |claim: &Value| claim["verdict"] == "not-distinguishable" && claim["measured"].is_number();
+    assert!(claims.as_array().unwrap().iter().all(judged), "one round decides nothing: {claims:#}");
+    figures
+}
+
+fn figure(figures: &Value, metric: &str) -> f64 {
+    figures[metric].as_f64().unwrap_or_else(|| panic!("no {metric} in {figures}"))
+}
+
+#[test]
+fn built_in_experiments_reload_idle_and_search() {
+    if !peer::servers_are_installed() {
+        return;
+    }
+    let _alone = alone();
+    let reload = smallest("reload");
+    assert_eq!(reload.len(), 6, "{reload:#?}");
+    for (label, cells) in &reload {
+        assert_eq!(cells.len(), 2, "kept and closing connections: {label}");
+        assert!(cells.iter().all(|cell| figure(cell, "answered") > 50.0), "{label}: {cells:#?}");
+        // What apache2 loses is its own affair.
+        let lost: f64 = cells.iter().map(|cell| figure(cell, "lost")).sum();
+        assert!(!label.starts_with("manifold") || lost == 0.0, "{label} lost {lost}");
+    }
+    let idle = smallest("idle-memory");
+    assert_eq!(idle.len(), 6, "{idle:#?}");
+    for (label, cells) in idle.iter().filter(|(label, _)| label.starts_with("manifold")) {
+        assert_eq!(figure(&cells[0], "stood"), 100.0, "{label}: {cells:#?}");
+        assert!(figure(&cells[0], "memory-each") > 0.0 && figure(&cells[0], "memory") > 0.0, "{label}: {cells:#?}");
+    }
+    let rates = smallest("find-max");
+    assert_eq!(rates.len(), 4, "{rates:#?}");
+    for (label, cells) in &rates {
+        assert!(figure(&cells[0], "highest-rate") > 0.0, "{label}: {cells:#?}");
+    }
 }

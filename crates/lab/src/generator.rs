@@ -9,10 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use manifold_load::native::find_max::Maximum;
 use manifold_load::report::{Flag, Report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cores;
@@ -36,6 +38,10 @@ const REQUESTS_WITHIN: Duration = Duration::from_secs(900);
 const MEMORY_WITHIN: Duration = Duration::from_secs(5);
 /// A request without an answer after this long has failed; longer than any cell, so that a stall shows as one.
 const REQUEST_TIMEOUT_S: &str = "10";
+/// A search may take as long as so many of its steps.
+const SEARCH_STEPS: f64 = 25.0;
+/// Load before each of its steps, as a part of it.
+const WARM_UP_PART: f64 = 0.25;
 /// Above this share of one processor, something else disturbed the cell.
 const OTHER_LOAD_MAX: f64 = 0.10;
 /// Above so many bytes, an answer is not in the sockets' buffers as soon as it is asked for.
@@ -83,6 +89,22 @@ impl Ask<'_> {
     /// A page of so many bytes that the server has itself.
     pub fn page(path: &str, bytes: u64) -> Ask<'_> {
         Ask { url: path, options: &[], length: Length::Exactly(bytes), helped: false }
+    }
+}
+
+/// A search for the highest rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    /// What is to hold, as `p99<50ms`.
+    pub condition: &'a str,
+    /// How long one rate is tried at least, seconds.
+    pub step_s: f64,
+}
+
+impl Search<'_> {
+    /// How long it may take, seconds.
+    pub fn budget_s(self) -> f64 {
+        self.step_s * SEARCH_STEPS
     }
 }
 
@@ -150,7 +172,7 @@ impl Bench<'_> {
             Memory::WarmUp => sampler::pss_kib(&pids, measured_from),
             Memory::Never | Memory::AfterLoad => None,
         };
-        let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
+        let Some(report) = self.finish::<Report>(&mut child, self.within(), interrupt)? else { return Ok(None) };
         let watched = watch.end();
         if self.memory == Memory::AfterLoad && server.alive() {
             pss_kib = sampler::pss_kib(&sampler::tree(pid)?, Instant::now() + MEMORY_WITHIN);
@@ -178,9 +200,31 @@ impl Bench<'_> {
     ) -> Result<Option<(Cell, Report)>> {
         let clocks = Clocks::read();
         let mut child = self.start(0, step.load, warm_up)?;
-        let Some(report) = self.finish(&mut child, interrupt)? else { return Ok(None) };
+        let Some(report) = self.finish::<Report>(&mut child, self.within(), interrupt)? else { return Ok(None) };
         settle(step.load, &report);
         Ok(Some((self.cell(step, &report, &Usage::default(), None, &clocks), report)))
+    }
+
+    /// The highest rate at which a condition holds, by the generator's own search. `None` if it was interrupted.
+    ///
+    /// # Errors
+    /// If the generator cannot be run or understood.
+    pub fn find_max(
+        &self,
+        port: u16,
+        load: Load,
+        search: &Search<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Maximum>> {
+        let mut command = self.command(port, load);
+        command
+            .args(["--find-max", search.condition, "--duration", &search.step_s.to_string()])
+            .args(["--warmup", &(search.step_s * WARM_UP_PART).to_string()])
+            .args(["--budget", &format!("{}s", search.budget_s())]);
+        command.stderr(self.log.try_clone()?);
+        let child = command.spawn();
+        let mut child = child.with_context(|| format!("cannot start the generator, {}", self.manifold.display()))?;
+        self.finish(&mut child, Duration::from_secs_f64(search.budget_s()), interrupt)
     }
 
     fn cell(&self, step: &Step, report: &Report, used: &Usage, pss_kib: Option<u64>, clocks: &Clocks) -> Cell {
@@ -198,6 +242,18 @@ impl Bench<'_> {
     }
 
     fn start(&self, port: u16, load: Load, warm_up: Duration) -> Result<Child> {
+        let mut command = self.command(port, load);
+        command.args(["--warmup", &warm_up.as_secs_f64().to_string()]);
+        match self.amount {
+            Amount::Seconds(seconds) => command.args(["--duration", &seconds.to_string()]),
+            Amount::Requests(requests) => command.args(["--requests", &requests.to_string()]),
+        };
+        command.stderr(self.log.try_clone()?);
+        command.spawn().with_context(|| format!("cannot start the generator, {}", self.manifold.display()))
+    }
+
+    /// The generator without what it is to do, and how long.
+    fn command(&self, port: u16, load: Load) -> Command {
         let threads = self.generator.len().clamp(1, load.concurrency as usize);
         let Ask { url, options, length, .. } = self.ask;
         let url = if url.starts_with('/') { format!("http://127.0.0.1:{port}{url}") } else { url.to_owned() };
@@ -210,11 +266,6 @@ impl Bench<'_> {
             .arg(url)
             .args(options)
             .args(["--connections", &load.concurrency.to_string()])
-            .args(match self.amount {
-                Amount::Seconds(seconds) => ["--duration".to_owned(), seconds.to_string()],
-                Amount::Requests(requests) => ["--requests".to_owned(), requests.to_string()],
-            })
-            .args(["--warmup", &warm_up.as_secs_f64().to_string()])
             .args(["--threads", &threads.to_string()])
             .args(["--timeout", REQUEST_TIMEOUT_S, "--expect-status", "200"])
             .arg("--json");
@@ -230,21 +281,25 @@ impl Bench<'_> {
             let list: Vec<String> = self.generator.iter().map(ToString::to_string).collect();
             command.args(["--pin", &list.join(",")]);
         }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(self.log.try_clone()?)
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start the generator, {}", self.manifold.display()))
+    }
+
+    /// How long the load takes.
+    fn within(&self) -> Duration {
+        match self.amount {
+            Amount::Seconds(seconds) => Duration::from_secs_f64(seconds),
+            Amount::Requests(_) => REQUESTS_WITHIN,
+        }
     }
 
     /// Reads the generator's report to its end; kills it when interrupted or late.
-    fn finish(&self, child: &mut Child, interrupt: &Interrupt) -> Result<Option<Report>> {
-        let within = match self.amount {
-            Amount::Seconds(seconds) => Duration::from_secs_f64(seconds),
-            Amount::Requests(_) => REQUESTS_WITHIN,
-        };
+    fn finish<T: DeserializeOwned>(
+        &self,
+        child: &mut Child,
+        within: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Option<T>> {
         let deadline = Instant::now() + within + LATE;
         let mut output = child.stdout.take().context("the generator's output is not connected")?;
         let mut text = Vec::new();

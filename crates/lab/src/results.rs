@@ -192,6 +192,11 @@ impl Cell {
         Load { keep_alive: self.keep_alive, concurrency: self.concurrency }
     }
 
+    /// Whether it is of a server that somebody else started, at whose processes nobody looked.
+    pub fn is_unwatched(&self) -> bool {
+        self.processes == 0 && self.cpu_s == 0.0
+    }
+
     /// Whether its figures may enter a median: not if the answers were wrong, or none came.
     pub fn usable(&self) -> bool {
         self.completed > 0 && !self.marks.iter().any(|mark| mark.refuses())

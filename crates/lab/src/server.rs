@@ -112,6 +112,11 @@ impl Server {
         self.child.id() as i32
     }
 
+    /// The error log that the laboratory's configurations name.
+    pub fn error_log(&self) -> PathBuf {
+        self.folder.join("error.log")
+    }
+
     /// Waits until it answers with the page.
     ///
     /// # Errors

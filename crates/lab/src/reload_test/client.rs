@@ -36,8 +36,8 @@ const SWEEP: Duration = Duration::from_millis(2);
 const EXAMPLES_MAX: usize = 40;
 /// One read takes at most this much.
 const READ_BYTES: usize = 16 * 1024;
-/// No longer answer than this is kept for comparison; the page is far shorter.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// No longer answer than this is kept for comparison; the page is shorter.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// A loss with its circumstances.
 #[derive(Clone, Debug, Eq, PartialEq)]

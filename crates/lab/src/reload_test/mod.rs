@@ -6,10 +6,10 @@
 //! which one gave it, and a reload that did not take effect is found out. Every request is looked at: lost is lost, also
 //! where a client may try again.
 
-mod client;
-mod pages;
-mod plan;
-mod tally;
+pub mod client;
+pub mod pages;
+pub mod plan;
+pub mod tally;
 mod verdict;
 
 use std::fs;
@@ -33,9 +33,9 @@ use crate::target::{Family, Installed, Model};
 use crate::{progress, text, wire};
 
 /// A reload that has not taken effect after this long never will.
-const IN_FORCE_WITHIN: Duration = Duration::from_secs(10);
+pub const IN_FORCE_WITHIN: Duration = Duration::from_secs(10);
 /// Requests under way at the end are waited for this long: longer than any may take.
-const END_WITHIN: Duration = Duration::from_secs(7);
+pub const END_WITHIN: Duration = Duration::from_secs(7);
 /// Descriptors wanted: clients of this process and connections of a server's.
 const DESCRIPTORS_WANTED: u64 = 16_384;
 /// The exit code of a test that Ctrl-C ended, as shells expect it.

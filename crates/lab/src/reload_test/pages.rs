@@ -15,6 +15,11 @@ impl Pages {
         Pages { bodies: (0..generations).map(page).collect() }
     }
 
+    /// One page, whatever the generation.
+    pub fn one(body: Vec<u8>) -> Pages {
+        Pages { bodies: vec![body] }
+    }
+
     /// The page of one generation.
     pub fn body(&self, generation: usize) -> Vec<u8> {
         self.bodies[generation].clone()

@@ -171,6 +171,13 @@ pub struct Load {
     /// client beside them is not answered within a second.
     #[serde(default)]
     pub slow_clients: Vec<Kind>,
+    /// Instead of asking, the connections are idle, on a server started for them alone.
+    #[serde(default)]
+    pub idle: bool,
+    /// While they ask, the server is reloaded so many times.
+    pub reloads: Option<u32>,
+    /// Instead of asking as fast as they can, the highest rate is searched at which this holds, as `p99<50ms`.
+    pub find_max: Option<String>,
     /// So many requests; `"connections"` for one on each.
     pub requests: Option<Numbers>,
     /// So long, instead.

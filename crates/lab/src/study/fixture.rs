@@ -1,5 +1,7 @@
 //! Made-up results of a study for the tests of what comes after measuring.
 
+use std::collections::BTreeMap;
+
 use super::resolve;
 use super::results::{Connecting, FORMAT, Found, Studies, StudyCell};
 use crate::cores::Cores;
@@ -59,6 +61,7 @@ fn cell(round: u32, target: usize, rate: f64) -> StudyCell {
         connect_ms: Some(Connecting { mean: 0.1, longest: 3.0 }),
         deviation_ms: Some(ms / 2.0),
         held: None,
+        special: BTreeMap::new(),
         percentiles_ms: [0.9, 1.0, 1.2, 1.4, 2.0, 2.5, 3.0, 4.0].map(|part| part * ms).to_vec(),
     }
 }

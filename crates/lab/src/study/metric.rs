@@ -68,6 +68,16 @@ pub enum Metric {
     Overflows,
     /// The most slow clients beside which a normal one is still answered within a second, of the numbers that were tried.
     Held,
+    /// Private memory for each idle connection that stood.
+    MemoryEach,
+    /// Idle connections that stood.
+    Stood,
+    /// Requests lost while the server was reloaded.
+    Lost,
+    /// The share of requests that were answered meanwhile.
+    Answered,
+    /// The highest rate at which the condition of a search holds.
+    HighestRate,
 }
 
 /// How a metric's numbers are written.
@@ -85,6 +95,8 @@ pub enum Unit {
     Micros,
     /// MiB.
     Mib,
+    /// KiB.
+    Kib,
 }
 
 /// Which percentile each metric is, and its place in [`StudyCell::percentiles_ms`].
@@ -132,6 +144,11 @@ impl Metric {
             Metric::Retransmitted => "Segments sent again",
             Metric::Overflows => "Backlog overflows",
             Metric::Held => "Slow clients held",
+            Metric::MemoryEach => "Memory of an idle connection",
+            Metric::Stood => "Idle connections that stood",
+            Metric::Lost => "Requests lost",
+            Metric::Answered => "Requests answered",
+            Metric::HighestRate => "Highest rate, requests a second",
         }
     }
 
@@ -141,7 +158,9 @@ impl Metric {
             Metric::TimeTaken => Unit::Seconds,
             Metric::RequestsPerSecond | Metric::TransferRate | Metric::Switches => Unit::Number,
             _ if self.is_counted() => Unit::Number,
-            Metric::CpuPercent => Unit::Percent,
+            Metric::HighestRate => Unit::Number,
+            Metric::MemoryEach => Unit::Kib,
+            Metric::CpuPercent | Metric::Answered => Unit::Percent,
             Metric::CpuPerRequest | Metric::RunQueue => Unit::Micros,
             Metric::Memory | Metric::DiskRead | Metric::DiskWritten => Unit::Mib,
             _ => Unit::Millis,
@@ -150,8 +169,14 @@ impl Metric {
 
     /// Whole numbers, written to the last digit.
     fn is_counted(self) -> bool {
-        use Metric::{Failed, Held, Overflows, Processes, Retransmitted, Threads};
-        matches!(self, Failed | Held | Overflows | Processes | Retransmitted | Threads)
+        use Metric::{Failed, Held, Lost, Overflows, Processes, Retransmitted, Stood, Threads};
+        matches!(self, Failed | Held | Lost | Overflows | Processes | Retransmitted | Stood | Threads)
+    }
+
+    /// What only looking at the server's processes tells.
+    fn is_the_servers(self) -> bool {
+        use Metric::{DiskRead, DiskWritten, Overflows, Processes, Retransmitted, RunQueue, Switches, Threads};
+        matches!(self, DiskRead | DiskWritten | Overflows | Processes | Retransmitted | RunQueue | Switches | Threads)
     }
 
     /// Title and unit, for the head of a row.
@@ -164,6 +189,7 @@ impl Metric {
             Unit::Percent => ", %",
             Unit::Micros => ", µs",
             Unit::Mib => ", MiB",
+            Unit::Kib => ", KiB",
         };
         format!("{}{unit}", self.title())
     }
@@ -173,6 +199,8 @@ impl Metric {
         match self.unit() {
             Unit::Seconds if value < 1.0 => format!("{value:.3}"),
             _ if self.is_counted() => text::grouped(value.round() as i64),
+            // The last digits are what it is about.
+            _ if self == Metric::Answered => format!("{value:.3}"),
             _ => text::number(value),
         }
     }
@@ -184,17 +212,20 @@ impl Metric {
             Unit::Millis => (Axis::Micros, 1e3),
             Unit::Micros => (Axis::Micros, 1.0),
             Unit::Mib => (Axis::Mib, 1.0),
-            Unit::Number | Unit::Percent => (Axis::Count, 1.0),
+            Unit::Number | Unit::Percent | Unit::Kib => (Axis::Count, 1.0),
         }
     }
 
     /// The cell's value; `None` where it has none, or where its answers were not the page.
     pub fn of(self, seen: &StudyCell) -> Option<f64> {
         let cell = &seen.cell;
+        if !seen.special.is_empty() {
+            return seen.special.get(&self).copied();
+        }
         match self {
             Metric::Failed if seen.held.is_none() => return Some(seen.failed as f64),
             Metric::Held => return seen.held.map(f64::from),
-            _ if !cell.usable() => return None,
+            _ if !cell.usable() || (self.is_the_servers() && cell.is_unwatched()) => return None,
             _ => {}
         }
         let latency = |of: fn(&crate::results::Latency) -> f64| cell.latency_us.as_ref().map(|l| of(l) / 1000.0);
@@ -220,7 +251,7 @@ impl Metric {
             Metric::Retransmitted => Some(cell.kernel.retransmitted as f64),
             Metric::Overflows => Some(cell.kernel.overflows as f64),
             Metric::Memory => cell.pss_kib.map(|kib| kib as f64 / 1024.0),
-            // The two above, and percentiles.
+            // Those above, and percentiles.
             percentile => {
                 let place = PERCENTILES.iter().position(|(metric, _)| *metric == percentile)?;
                 seen.percentiles_ms.get(place).copied()
@@ -231,6 +262,8 @@ impl Metric {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::results::Connecting;
     use super::*;
     use crate::results::{Cell, Latency, Mark};
@@ -266,6 +299,7 @@ mod tests {
             connect_ms: Some(Connecting { mean: 0.5, longest: 7.0 }),
             deviation_ms: Some(1.25),
             held: Some(400),
+            special: BTreeMap::new(),
             percentiles_ms: vec![1.5, 1.6, 1.7, 1.8, 3.0, 5.0, 8.0, 9.0],
         }
     }
@@ -302,6 +336,14 @@ mod tests {
         }
     }
 
+    /// Zero is a value there as any other.
+    #[test]
+    fn loads_that_do_not_ask_alone_have_figures_of_their_own() {
+        let seen = StudyCell::special(0, Cell::default(), [(Metric::Lost, 0.0), (Metric::Answered, 100.0)]);
+        assert_eq!([Metric::Lost, Metric::Answered].map(|metric| metric.of(&seen)), [Some(0.0), Some(100.0)]);
+        assert_eq!([Metric::Failed, Metric::P50, Metric::Held].map(|metric| metric.of(&seen)), [None; 3]);
+    }
+
     #[test]
     fn values_are_written_as_exactly_as_they_matter() {
         for (metric, value, expected) in [
@@ -309,6 +351,7 @@ mod tests {
             (Metric::TimeTaken, 478.18, "478"),
             (Metric::Failed, 4.0, "4"),
             (Metric::P50, 0.123, "0.12"),
+            (Metric::Answered, 99.9987, "99.999"),
         ] {
             assert_eq!(metric.text(value), expected);
         }

@@ -10,9 +10,11 @@ mod course;
 mod file;
 #[cfg(test)]
 mod fixture;
+mod idle;
 mod keeper;
 pub mod metric;
 pub mod page;
+mod reload;
 pub mod resolve;
 pub mod results;
 mod run;
@@ -56,13 +58,16 @@ macro_rules! built_in {
 }
 
 /// The built-in experiments.
-pub static BUILT_IN: [BuiltIn; 7] = [
+pub static BUILT_IN: [BuiltIn; 10] = [
     built_in!("default-mpms", true, "prefork and worker at the defaults of Apache 2.2, 10 clients"),
     built_in!("big-page", true, "prefork and worker, a page of 136 KB, 500 clients"),
     built_in!("max-requests", true, "prefork, worker and event: the time for ever more requests of 500 clients"),
     built_in!("max-concurrency", true, "prefork, worker and event: 100 to 1000 clients at once, a request each"),
     built_in!("settings-matrix", true, "four settings of prefork, three of worker, 100 to 1000 clients"),
     built_in!("slow-clients", true, "how many slow clients prefork, worker and event hold beside a normal one"),
+    built_in!("reload", false, "requests lost while a server takes a new configuration, again and again"),
+    built_in!("idle-memory", false, "what an idle kept connection costs each model in memory"),
+    built_in!("find-max", false, "the highest rate that each model serves within 50 ms"),
     built_in!("a-a", false, "one server measured as two: the noise of this machine"),
 ];
 

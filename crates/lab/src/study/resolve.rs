@@ -1,5 +1,6 @@
 //! From an experiment file to what is measured: every target, every load, every claim as an index into them, checked.
 
+mod loads;
 mod subjects;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,30 +8,25 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{self, Chosen, File, Flags, Relation, Side};
+use super::file::{self, Chosen, File, Relation, Side};
 use super::metric::Metric;
-use super::sweep::Numbers;
 use super::view;
 use crate::generator::Amount;
+use crate::reload_test::client::ANSWER_BYTES_MAX;
 use crate::slow_test::kind::Kind;
 use crate::store::Key;
+use crate::target::Family;
 
 pub use subjects::{CommandLine, Origin, OwnFile, Subject, peers};
 
-/// More connections than this the generator does not hold from one address.
-const CONNECTIONS_MAX: u64 = 20_000;
-/// More requests than this take longer than anybody waits.
-const REQUESTS_MAX: u64 = 1_000_000_000;
-/// The longest cell, seconds.
-const SECONDS_MAX: f64 = 3600.0;
 /// More cells than this in one round are a mistake.
 const CELLS_MAX: usize = 10_000;
 /// The largest page that is made up.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The largest that is asked for during reloads, where each answer is compared.
+const RELOADED_BYTES_MAX: u64 = ANSWER_BYTES_MAX as u64 / 2;
 /// The path of a page that is made up.
 const PAGE: &str = "/index.html";
-/// The word for one request on each connection.
-const CONNECTIONS: &str = "connections";
 
 /// What is measured.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -122,9 +118,20 @@ pub enum Work {
     Asks(Amount),
     /// It is slow in this way, with these numbers of clients one after the other.
     Holds(Kind, Vec<u32>),
+    /// Its connections are idle.
+    Idles,
+    /// It asks for so many seconds, in which the server is reloaded so many times.
+    Reloads(f64, u32),
+    /// It searches the highest rate at which a condition holds, in steps of so many seconds.
+    Searches(String, f64),
 }
 
 impl Work {
+    /// Whether it needs a server that the laboratory starts, with a page that is made up.
+    pub fn needs_our_server(&self) -> bool {
+        matches!(self, Work::Holds(..) | Work::Idles | Work::Reloads(..))
+    }
+
     /// Whether it is so many requests.
     fn is_requests(&self, requests: u64) -> bool {
         *self == Work::Asks(Amount::Requests(requests))
@@ -176,7 +183,7 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     }
     let mut loads = Vec::new();
     for load in &file.loads {
-        loads.extend(resolve_load(load.get_ref()).map_err(place(load.span().start))?);
+        loads.extend(loads::resolve_load(load.get_ref()).map_err(place(load.span().start))?);
     }
     check_cells(&targets, &loads, &page).map_err(|said| format!("{name}: {said}"))?;
     let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
@@ -201,7 +208,7 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
         return Err(format!("{name}: precision = {}: a share from 0.001 to 1 is needed", file.precision));
     }
     if scaled {
-        shrink(&mut loads, &file.scaled);
+        loads::shrink(&mut loads, &file.scaled);
     }
     let File { title, question, source, show, precision, .. } = file;
     let name = stem.to_owned();
@@ -228,9 +235,20 @@ fn check_cells(targets: &[Subject], loads: &[Load], page: &Page) -> Result<(), S
     if let Some(twice) = targets.iter().map(Subject::label).find(|label| !labels.insert(label.clone())) {
         return Err(format!("there are two targets \"{twice}\"; give one of them another name"));
     }
-    let slow = loads.iter().any(|load| matches!(load.work, Work::Holds(..)));
-    if slow && (page.site.is_some() || targets.iter().any(Subject::serves_its_own)) {
-        return Err("slow clients ask for a page that is made up; leave site, config and url out".to_owned());
+    let ours = loads.iter().any(|load| load.work.needs_our_server());
+    if ours && (page.site.is_some() || page.theirs || targets.iter().any(Subject::serves_its_own)) {
+        let loads = "slow clients, idle connections and reloads";
+        return Err(format!("{loads} ask for a page that is made up; leave site, config and url out"));
+    }
+    let reloads = loads.iter().any(|load| matches!(load.work, Work::Reloads(..)));
+    if let Some(other) = targets.iter().find(|target| reloads && target.server == Family::Peer) {
+        return Err(format!(
+            "how {} is reloaded is not known; reloads are of manifold, apache2 and nginx",
+            other.label()
+        ));
+    }
+    if reloads && page.bytes > RELOADED_BYTES_MAX {
+        return Err(format!("a page that is asked for during reloads has at most {RELOADED_BYTES_MAX} bytes"));
     }
     match targets.len() * loads.len() {
         0 => Err("nothing is measured; give at least one [[target]] and one [[load]]".to_owned()),
@@ -268,61 +286,6 @@ fn resolve_page(page: &file::Page) -> Result<Page, String> {
         }
         _ => Err("a page is either text, or bytes, or site with a path, or a path that each server knows".to_owned()),
     }
-}
-
-fn resolve_load(load: &file::Load) -> Result<Vec<Load>, String> {
-    let keep_alive = match &load.keep_alive {
-        Flags::One(flag) => vec![*flag],
-        Flags::Many(flags) => flags.clone(),
-    };
-    if !load.slow_clients.is_empty() {
-        return slow_loads(load);
-    }
-    let mut loads = Vec::new();
-    for connections in load.connections.resolve(CONNECTIONS_MAX).map_err(|said| format!("connections: {said}"))? {
-        let amounts: Vec<Amount> = match (&load.requests, load.seconds) {
-            (Some(Numbers::Text(word)), None) if word == CONNECTIONS => vec![Amount::Requests(connections)],
-            (Some(requests), None) => {
-                let numbers = requests.resolve(REQUESTS_MAX).map_err(|said| format!("requests: {said}"))?;
-                numbers.into_iter().map(Amount::Requests).collect()
-            }
-            (None, Some(seconds)) if (0.05..=SECONDS_MAX).contains(&seconds) => vec![Amount::Seconds(seconds)],
-            (None, Some(seconds)) => return Err(format!("seconds = {seconds}: 0.05 to {SECONDS_MAX} are possible")),
-            (None, None) | (Some(_), Some(_)) => {
-                return Err("a load ends after either requests or seconds".to_owned());
-            }
-        };
-        for &keep_alive in &keep_alive {
-            loads.extend(amounts.iter().map(|&amount| Load {
-                name: load.name.clone(),
-                connections: connections as u32,
-                keep_alive,
-                work: Work::Asks(amount),
-            }));
-        }
-    }
-    if loads.len() > 1 && load.name.is_some() {
-        return Err("a load with a name is a single one; leave the name out, or make one [[load]] for each".to_owned());
-    }
-    Ok(loads)
-}
-
-fn slow_loads(load: &file::Load) -> Result<Vec<Load>, String> {
-    if load.requests.is_some() || load.seconds.is_some() || load.name.is_some() {
-        return Err("slow clients have numbers of connections and nothing else; leave requests, seconds and name out"
-            .to_owned());
-    }
-    let numbers = load.connections.resolve(CONNECTIONS_MAX).map_err(|said| format!("connections: {said}"))?;
-    let mut numbers: Vec<u32> = numbers.into_iter().map(|number| number as u32).collect();
-    numbers.sort_unstable();
-    let most = numbers.last().copied().unwrap_or(0);
-    let of = |&kind: &Kind| Load {
-        name: Some(kind.name().to_owned()),
-        connections: most,
-        keep_alive: false,
-        work: Work::Holds(kind, numbers.clone()),
-    };
-    Ok(load.slow_clients.iter().map(of).collect())
 }
 
 fn resolve_published(entry: &file::Published, names: &BTreeSet<&str>, loads: &[Load]) -> Result<Published, String> {
@@ -403,19 +366,6 @@ fn chosen_loads(chosen: &Chosen, loads: &[Load]) -> Vec<usize> {
             && chosen.keep_alive.is_none_or(|keep_alive| load.keep_alive == keep_alive)
     };
     loads.iter().enumerate().filter(|(_, load)| is(load)).map(|(index, _)| index).collect()
-}
-
-fn shrink(loads: &mut [Load], scaled: &file::Scaled) {
-    for load in loads {
-        let Work::Asks(amount) = &mut load.work else { continue };
-        *amount = match *amount {
-            Amount::Requests(requests) => {
-                let fewer = requests / scaled.divide_requests_by.unwrap_or(1).max(1);
-                Amount::Requests(fewer.max(u64::from(load.connections)).min(requests))
-            }
-            Amount::Seconds(seconds) => Amount::Seconds(scaled.seconds.unwrap_or(seconds).min(seconds).max(0.05)),
-        };
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Everything a run of a study found, as `study.json` keeps it. The report is made from this alone.
 
+use std::collections::BTreeMap;
+
 use manifold_load::report::{Distribution, Report};
 use manifold_stats::{Interval, geometric_mean, median_interval};
 use serde::{Deserialize, Serialize};
@@ -82,6 +84,9 @@ pub struct StudyCell {
     /// The most slow clients beside which a normal one was answered in time; in cells of slow clients only.
     #[serde(default)]
     pub held: Option<u32>,
+    /// The figures of loads that are idle, reload or search, by metric; empty for all others.
+    #[serde(default)]
+    pub special: BTreeMap<Metric, f64>,
     /// The percentiles of [`PERCENTILES`], milliseconds; empty without answers.
     pub percentiles_ms: Vec<f64>,
 }
@@ -100,6 +105,11 @@ impl StudyCell {
         StudyCell { load, cell, held: Some(held), ..StudyCell::default() }
     }
 
+    /// A cell with figures of its own.
+    pub fn special(load: usize, cell: Cell, figures: impl IntoIterator<Item = (Metric, f64)>) -> StudyCell {
+        StudyCell { load, cell, special: figures.into_iter().collect(), ..StudyCell::default() }
+    }
+
     /// What the laboratory saw, and what the generator reported.
     pub fn new(load: usize, cell: Cell, report: &Report) -> StudyCell {
         let latencies = report.histogram.as_ref().and_then(|histogram| Distribution::latencies(histogram).ok());
@@ -115,6 +125,7 @@ impl StudyCell {
                 .map(|connect| Connecting { mean: connect.mean / 1000.0, longest: connect.max / 1000.0 }),
             deviation_ms: latencies.as_ref().map(|l| l.histogram.standard_deviation() / 1000.0),
             held: None,
+            special: BTreeMap::new(),
             percentiles_ms: PERCENTILES
                 .iter()
                 .filter_map(|&(_, quantile)| Some(percentile(quantile)? / 1000.0))

@@ -6,24 +6,31 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use manifold_load::native::find_max::Outcome;
+use manifold_load::report::Report;
 use manifold_stats::{Rng, next_look};
+use nix::sys::signal::Signal;
 
 use super::keeper::{Keeper, Resumed};
-use super::resolve::{Load, Study, Work};
+use super::metric::Metric;
+use super::reload::Reloads;
+use super::resolve::{Load, Origin, Study, Subject, Work};
 use super::results::{FORMAT, Found, Studies, StudyCell};
 use super::start::{Started, Starter};
-use super::{Settings, claims, page, slow, view};
+use super::{Settings, claims, idle, page, slow, view};
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::experiment::{self, Step};
-use crate::generator::{Amount, Bench, Memory};
+use crate::generator::{Amount, Bench, Memory, Search};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::{self, Progress};
-use crate::results::{Cell, Environment, Missing};
+use crate::reload_test::tally::Counts;
+use crate::results::{Cell, Environment, Mark, Missing};
 use crate::run::Ended;
 use crate::slow_test::kind::{LARGE, LARGE_BYTES};
 use crate::staged::Stage;
+use crate::target::Family;
 use crate::{text, wire};
 
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
@@ -77,6 +84,9 @@ fn estimate_s(study: &Study) -> f64 {
         Work::Asks(Amount::Seconds(seconds)) => seconds + WARM_UP.as_secs_f64() + CELL_OVERHEAD_S,
         Work::Asks(Amount::Requests(requests)) => *requests as f64 / RATE_GUESS + CELL_OVERHEAD_S,
         Work::Holds(_, numbers) => numbers.len() as f64 * slow::STEP_S,
+        Work::Idles => idle::CELL_S,
+        Work::Reloads(seconds, _) => seconds + CELL_OVERHEAD_S,
+        Work::Searches(condition, step_s) => Search { condition, step_s: *step_s }.budget_s() / 2.0,
     };
     let round: f64 = study.loads.iter().map(cell).sum::<f64>() * study.targets.len() as f64;
     round * f64::from(study.rounds) + study.targets.len() as f64
@@ -259,23 +269,42 @@ impl Lab {
             return Ok(None);
         }
         let load = &study.loads[index];
-        let amount = match (&load.work, &started.server) {
-            (Work::Asks(amount), _) => *amount,
-            (Work::Holds(kind, numbers), Some(server)) => {
-                let place = slow::Place { manifold: &self.stage.manifold, interrupt: &self.interrupt };
-                let seen = place.most_held(server, *kind, numbers, &study.page.body)?;
-                let cell = Cell { round, target, concurrency: load.connections, ..Cell::default() };
-                return Ok(seen.map(|held| StudyCell::holding(index, cell, held)));
-            }
-            (Work::Holds(..), None) => bail!("slow clients need a server that the laboratory started"),
+        let step = Step {
+            round,
+            target,
+            load: experiment::Load { keep_alive: load.keep_alive, concurrency: load.connections },
         };
+        match load.work {
+            Work::Asks(amount) => {
+                let measured = self.asked(&step, amount, started)?;
+                Ok(measured.map(|(cell, report)| StudyCell::new(index, cell, &report)))
+            }
+            _ => self.special(study, (&step, index), started),
+        }
+    }
+
+    /// A cell of requests.
+    fn asked(&self, step: &Step, amount: Amount, started: &mut Started) -> Result<Option<(Cell, Report)>> {
         let warm_up = match amount {
             Amount::Seconds(_) => WARM_UP,
             // As with ab, the first request counts.
             Amount::Requests(_) => Duration::ZERO,
         };
         let mut server = started.server.take();
-        let bench = Bench {
+        let bench = self.bench(amount, started);
+        let measured = match &mut server {
+            Some(server) => {
+                server.warm_up = warm_up;
+                bench.measure_whole(step, server, &self.interrupt)
+            }
+            None => bench.measure_unwatched(step, warm_up, &self.interrupt),
+        };
+        started.server = server;
+        measured
+    }
+
+    fn bench<'a>(&'a self, amount: Amount, started: &'a Started) -> Bench<'a> {
+        Bench {
             manifold: &self.stage.manifold,
             amount,
             generator: &self.cores.generator,
@@ -283,19 +312,87 @@ impl Lab {
             memory: Memory::AfterLoad,
             ask: started.ask(),
             log: &self.log,
-        };
-        let load = experiment::Load { keep_alive: load.keep_alive, concurrency: load.connections };
-        let step = Step { round, target, load };
-        let measured = match &mut server {
-            Some(server) => {
-                server.warm_up = warm_up;
-                bench.measure_whole(&step, server, &self.interrupt)
-            }
-            None => bench.measure_unwatched(&step, warm_up, &self.interrupt),
-        };
-        started.server = server;
-        Ok(measured?.map(|(cell, report)| StudyCell::new(index, cell, &report)))
+        }
     }
+
+    /// A cell of a load that does not ask alone.
+    fn special(
+        &self,
+        study: &Study,
+        (step, index): (&Step, usize),
+        started: &mut Started,
+    ) -> Result<Option<StudyCell>> {
+        let (load, body, interrupt) = (&study.loads[index], &study.page.body, &self.interrupt);
+        let subject = &study.targets[step.target];
+        let mut cell = Cell {
+            round: step.round,
+            target: step.target,
+            concurrency: load.connections,
+            keep_alive: load.keep_alive,
+            ..Cell::default()
+        };
+        if let Work::Searches(condition, step_s) = &load.work {
+            let search = Search { condition, step_s: *step_s };
+            let port = started.server.as_ref().map_or(0, |server| server.port);
+            let bench = self.bench(Amount::Seconds(*step_s), started);
+            let Some(maximum) = bench.find_max(port, step.load, &search, interrupt)? else { return Ok(None) };
+            if maximum.outcome == Outcome::AtLeast {
+                cell.marks.push(Mark::GeneratorSaturated);
+            }
+            let rate = maximum.maximum.or(maximum.holds).unwrap_or(0.0);
+            return Ok(Some(StudyCell::special(index, cell, [(Metric::HighestRate, rate)])));
+        }
+        let server = started.server.as_mut().context("this load needs a server that the laboratory started")?;
+        match &load.work {
+            Work::Holds(kind, numbers) => {
+                let place = slow::Place { manifold: &self.stage.manifold, interrupt };
+                let seen = place.most_held(server, *kind, numbers, body)?;
+                Ok(seen.map(|held| StudyCell::holding(index, cell, held)))
+            }
+            Work::Reloads(seconds, times) => {
+                let tells = subject.origin == Origin::Lab && subject.server != Family::Nginx;
+                let reloads = Reloads {
+                    clients: load.connections,
+                    keep_alive: load.keep_alive,
+                    seconds: *seconds,
+                    times: *times,
+                    signal: if subject.server == Family::Nginx { Signal::SIGHUP } else { Signal::SIGUSR1 },
+                    log: tells.then(|| server.error_log()),
+                    page: body,
+                };
+                let counts = reloads.measure(server, interrupt)?;
+                Ok(counts.map(|counts| StudyCell::special(index, cell, of_reloads(&counts))))
+            }
+            _ => {
+                let site = self.pages.folder(&study.name)?;
+                let alone = Subject { name: format!("{} alone", subject.name), ..subject.clone() };
+                let starter = Starter {
+                    stage: &self.stage,
+                    cores: &self.cores,
+                    part: &study.name,
+                    page: &study.page,
+                    site: &site,
+                };
+                let fresh = starter.start(&alone)?.server.context("it was not started")?;
+                fresh.wait_full_size();
+                let place = (self.stage.manifold.as_path(), interrupt);
+                let cost = idle::cost(&fresh, load.connections as usize, body, place)?;
+                Ok(cost.map(|cost| StudyCell::special(index, cell, of_idle(&cost))))
+            }
+        }
+    }
+}
+
+fn of_reloads(counts: &Counts) -> Vec<(Metric, f64)> {
+    let (answered, lost) = (counts.answered as f64, counts.lost() as f64);
+    let share = (answered + lost > 0.0).then(|| (Metric::Answered, answered / (answered + lost) * 100.0));
+    std::iter::once((Metric::Lost, lost)).chain(share).collect()
+}
+
+fn of_idle(cost: &idle::Cost) -> Vec<(Metric, f64)> {
+    let memory = cost.pss_kib.map(|kib| (Metric::Memory, kib as f64 / 1024.0));
+    let each = cost.each_kib.map(|kib| (Metric::MemoryEach, kib));
+    [Some((Metric::Stood, cost.stood as f64)), each, memory].into_iter().flatten().collect()
 }
 
 /// Looks at the claims: up to how many rounds it goes on, if it does.

@@ -100,10 +100,10 @@ fn the_schema_knows_every_key_that_is_read() {
         ("page = { nothing = 1 }\n", 4),
         ("[[target]]\nname = \"a\"\nnothing = 1\n", 11),
         ("[[target]]\nname = \"a\"\nready = { nothing = 1 }\n", 2),
-        ("[[load]]\nconnections = 1\nnothing = 1\n", 6),
+        ("[[load]]\nconnections = 1\nnothing = 1\n", 9),
         ("[[claim]]\nnothing = 1\n", 6),
         ("[[published]]\nnothing = 1\n", 5),
-        ("show = [\"nothing\"]\n", 29),
+        ("show = [\"nothing\"]\n", 34),
         ("[[target]]\nname = \"a\"\nmpm = \"nothing\"\n", 5),
     ] {
         let said = file::File::read("x.toml", &format!("{head}{rest}")).expect_err(rest);

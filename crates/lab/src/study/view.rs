@@ -104,15 +104,16 @@ impl View {
     }
 }
 
-fn holds(study: &Study) -> bool {
-    study.loads.iter().any(|load| matches!(load.work, Work::Holds(..)))
+/// Whether its loads differ in more than a number.
+fn is_special(study: &Study) -> bool {
+    study.loads.iter().any(|load| !matches!(load.work, Work::Asks(_)))
 }
 
 fn section(found: &Found) -> Section {
     let study = &found.study;
     let claims = claims::judge_all(found);
     let power = claims::power(found, &claims);
-    let mut figures = if study.loads.len() < SWEEP_MIN || holds(study) { bars(found) } else { curves(found) };
+    let mut figures = if study.loads.len() < SWEEP_MIN || is_special(study) { bars(found) } else { curves(found) };
     figures.extend(over_time(found));
     Section {
         name: study.name.clone(),
@@ -132,9 +133,12 @@ pub fn load_label(load: &Load) -> String {
     if let Some(name) = &load.name {
         return name.clone();
     }
-    let amount = match load.work {
-        Work::Asks(Amount::Requests(requests)) => format!(", n = {}", text::grouped(requests as i64)),
+    let amount = match &load.work {
+        Work::Asks(Amount::Requests(requests)) => format!(", n = {}", text::grouped(*requests as i64)),
         Work::Asks(Amount::Seconds(_)) | Work::Holds(..) => String::new(),
+        Work::Idles => return format!("{} idle", text::grouped(i64::from(load.connections))),
+        Work::Reloads(_, times) => format!(", {}", text::counted(*times as usize, "reload")),
+        Work::Searches(condition, _) => format!(", {condition}"),
     };
     let kept = if load.keep_alive { ", kept" } else { "" };
     format!("c = {}{amount}{kept}", text::grouped(i64::from(load.connections)))
@@ -142,10 +146,16 @@ pub fn load_label(load: &Load) -> String {
 
 /// What a load is, in words.
 fn load_words(load: &Load) -> String {
-    let amount = match load.work {
-        Work::Asks(Amount::Requests(requests)) => format!("{} requests", text::grouped(requests as i64)),
-        Work::Asks(Amount::Seconds(seconds)) => format!("{} s", text::number(seconds)),
-        Work::Holds(..) => return format!("up to {} slow clients", text::grouped(i64::from(load.connections))),
+    let connections = || text::grouped(i64::from(load.connections));
+    let amount = match &load.work {
+        Work::Asks(Amount::Requests(requests)) => format!("{} requests", text::grouped(*requests as i64)),
+        Work::Asks(Amount::Seconds(seconds)) => format!("{} s", text::number(*seconds)),
+        Work::Holds(..) => return format!("up to {} slow clients", connections()),
+        Work::Idles => return format!("{} idle connections", connections()),
+        Work::Reloads(seconds, times) => {
+            format!("{} in {} s", text::counted(*times as usize, "graceful reload"), text::number(*seconds))
+        }
+        Work::Searches(condition, _) => format!("the highest rate with {condition}"),
     };
     let kept = if load.keep_alive { "kept connections" } else { "a new connection for each request" };
     format!("{} at once, {amount}, {kept}", text::counted(load.connections as usize, "client"))
@@ -211,7 +221,7 @@ fn horizontal(study: &Study) -> (&'static str, fn(&Load) -> u64) {
     }
     ("requests", |load| match load.work {
         Work::Asks(Amount::Requests(requests)) => requests,
-        Work::Asks(Amount::Seconds(_)) | Work::Holds(..) => u64::from(load.connections),
+        _ => u64::from(load.connections),
     })
 }
 

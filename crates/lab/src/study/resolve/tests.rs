@@ -53,6 +53,28 @@ fn slow_clients_are_a_load_for_each_kind() {
 }
 
 #[test]
+fn some_loads_do_not_ask_alone() {
+    let load = |rest: &str| format!("[[load]]\nconnections = [10, 20]\n{rest}\n");
+    let all = [
+        load("idle = true"),
+        load("reloads = 6\nseconds = 3.0\nkeep-alive = [true, false]"),
+        load("find-max = \"p99<50ms\"\nseconds = 2.0"),
+    ];
+    let text = format!("{HEAD}scaled = {{ seconds = 1.0 }}\n{TARGET}{}", all.concat());
+    let of = |scaled| resolve("x.toml", "x", &text, scaled).expect("it is right").loads;
+    let works = |loads: &[Load]| loads.iter().map(|load| load.work.clone()).collect::<Vec<_>>();
+    let search = |seconds| Work::Searches("p99<50ms".to_owned(), seconds);
+    let expected = |times: u32, seconds: f64, step_s: f64| {
+        let reloads = || Work::Reloads(seconds, times);
+        [Work::Idles, Work::Idles, reloads(), reloads(), reloads(), reloads(), search(step_s), search(step_s)]
+    };
+    assert_eq!(works(&of(false)), expected(6, 3.0, 2.0));
+    assert_eq!(works(&of(true)), expected(2, 1.0, 1.0), "as many reloads a second as before");
+    let labels: BTreeSet<String> = of(false).iter().map(view::load_label).collect();
+    assert_eq!(labels.len(), 8, "each has a name of its own in the store: {labels:?}");
+}
+
+#[test]
 fn claims_are_made_for_each_server_that_has_both() {
     let event = "[[target]]\nname = \"event\"\nmpm = \"event\"\n";
     let percore = "[[target]]\nname = \"percore\"\nservers = [\"manifold\"]\nmpm = \"percore\"\n";
@@ -168,7 +190,7 @@ fn mistakes_are_named_with_their_line() {
         (
             "[[target]]\nname = \"t\"\nurl = \"http://a\"\n[[load]]\nconnections = 1\nslow-clients = [\"idle\"]\n"
                 .to_owned(),
-            "x.toml: slow clients ask for a page that is made up",
+            "x.toml: slow clients, idle connections and reloads ask for a page that is made up",
         ),
         (target("mpm = \"event\"\nsettings = { \"a b\" = 1 }"), "x.toml:4: settings: a b is no directive"),
         (target("mpm = \"event\"\nsettings = { A = \"1\\nUser root\" }"), "x.toml:4: settings: A: a value is one line"),
@@ -180,6 +202,20 @@ fn mistakes_are_named_with_their_line() {
         (load("connections = 0\nseconds = 1.0"), "x.toml:7: connections: 0: a number from 1"),
         (load("connections = 1\nslow-clients = [\"idle\"]\nseconds = 1.0"), "x.toml:7: slow clients have numbers"),
         (load("connections = 1\nslow-clients = [\"lazy\"]"), "x.toml:9: unknown variant `lazy`"),
+        (load("connections = 1\nidle = true\nreloads = 2"), "x.toml:7: a load is one of idle, reloads and find-max"),
+        (load("connections = 1\nidle = true\nseconds = 1.0"), "x.toml:7: idle connections need no seconds"),
+        (load("connections = 1\nreloads = 2"), "x.toml:7: a load with reloads needs seconds"),
+        (load("connections = 1\nreloads = 0\nseconds = 1.0"), "x.toml:7: reloads = 0: 1 to"),
+        (load("connections = 1\nfind-max = \"p99\"\nseconds = 1.0"), "x.toml:7: find-max: "),
+        (
+            load("connections = 1\nfind-max = \"p99<1s\"\nrequests = 1\nseconds = 1.0"),
+            "x.toml:7: idle, reloads and find-max",
+        ),
+        (
+            "[[target]]\nname = \"t\"\nservers = [\"h2o\"]\n[[load]]\nconnections = 1\nreloads = 1\nseconds = 1.0\n"
+                .to_owned(),
+            "x.toml: how h2o t is reloaded is not known",
+        ),
         (load("connections = 1"), "x.toml:7: a load ends after either"),
         (load("connections = 1\nseconds = 0.0"), "x.toml:7: seconds = 0: 0.05 to 3600"),
         (load("connections = 1\nrequests = \"all\""), "x.toml:7: requests: \"all\" is no sweep"),
