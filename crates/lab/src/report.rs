@@ -1,4 +1,6 @@
-//! `report.html`: one file that needs nothing else, the answer first.
+//! `report.html`: one file that needs nothing else, the answer first; and [`mod@markdown`] of the same.
+
+mod markdown;
 
 use askama::Template;
 use manifold_stats::{Comparison as Seen, Interval, Verdict};
@@ -15,11 +17,17 @@ use crate::target::Family;
 use crate::text;
 use crate::words::{self, Answer};
 
+pub use markdown::markdown;
+
 /// The page for these results.
 ///
 /// # Errors
 /// If the template fails, which no content makes it do.
 pub fn html(results: &Results, frame: &Frame) -> Result<String, askama::Error> {
+    page(results, frame).render()
+}
+
+fn page<'f>(results: &Results, frame: &'f Frame) -> Page<'f> {
     let maker = Maker::of(results);
     Page {
         frame,
@@ -37,7 +45,6 @@ pub fn html(results: &Results, frame: &Frame) -> Result<String, askama::Error> {
         targets: maker.targets(),
         command: results.environment.command.clone(),
     }
-    .render()
 }
 
 /// Every plot of the page, in its order.

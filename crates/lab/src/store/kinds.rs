@@ -245,7 +245,7 @@ impl Stored for Results {
     }
 
     fn texts(&self) -> Result<Vec<File>> {
-        Ok(vec![File::new("cells.csv", csv::cells(self))])
+        Ok(vec![File::new("report.md", report::markdown(self)), File::new("cells.csv", csv::cells(self))])
     }
 
     fn plots(&self) -> Vec<Plot> {
