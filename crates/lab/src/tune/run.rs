@@ -51,7 +51,9 @@ const CONFIRM_ROUNDS: (u32, u32) = (5, 50);
 /// Load before the measured time of a cell, as a part of that, and its bounds.
 const WARM_UP_PART: f64 = 0.25;
 /// See [`WARM_UP_PART`].
-const WARM_UP_S: (f64, f64) = (0.12, 0.5);
+const WARM_UP_S: (f64, f64) = (0.12, 2.0);
+/// A cell lasts so many times as long as an answer takes at least, and its warm-up once.
+const ANSWERS_A_CLIENT: f64 = 3.0;
 /// Threads of the children whose cost is measured.
 const COST_THREADS: u32 = 25;
 
@@ -112,6 +114,8 @@ struct Lab<'s> {
     kept: Begun,
     /// What is told of the copies that were made.
     remarks: Vec<String>,
+    /// How long the present setting takes to answer the most clients, seconds; 0 until it is known.
+    answer_s: f64,
     began: Instant,
 }
 
@@ -145,12 +149,22 @@ impl Lab<'_> {
             rng,
             kept,
             remarks,
+            answer_s: 0.0,
             began,
         })
     }
 
     fn objective(&self) -> &Objective {
         &self.settings.question.objective
+    }
+
+    fn most_clients(&self) -> u32 {
+        self.objective().clients.last().copied().unwrap_or(1)
+    }
+
+    /// How long a cell is measured so that so many fit into the time, if they can.
+    fn cell_s(&self, time_s: f64, cells: usize) -> f64 {
+        cell_s(time_s, cells, self.answer_s)
     }
 
     /// Seconds that are left of this part of all the time.
@@ -188,6 +202,9 @@ impl Lab<'_> {
         let mut fleet = vec![Some(self.start("race", &found.candidates[PRESENT])?)];
         found.curve = self.curve(&mut fleet)?;
         found.knee = knee(&found.curve);
+        let best = found.curve.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        // Little's law: at the same time = a second x seconds each.
+        self.answer_s = if best > 0.0 { f64::from(self.most_clients()) / best } else { 0.0 };
         self.enter(found, &mut fleet)?;
         let alive = self.race(found, &mut fleet)?;
         fleet.clear();
@@ -205,10 +222,10 @@ impl Lab<'_> {
 
     /// Answers a second of the present setting for 1, 2, 4 ... clients.
     fn curve(&mut self, fleet: &mut [Option<Started>]) -> Result<Vec<(u32, f64)>> {
-        let most = self.objective().clients.last().copied().unwrap_or(1);
+        let most = self.most_clients();
         let mut numbers: Vec<u32> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most).collect();
         numbers.push(most);
-        let cell_s = cell_s(self.left_s(CURVE_PART), numbers.len());
+        let cell_s = self.cell_s(self.left_s(CURVE_PART), numbers.len());
         let mut curve = Vec::new();
         for clients in numbers {
             let cell = self.cell(fleet, PRESENT, clients, 0, cell_s)?;
@@ -236,9 +253,10 @@ impl Lab<'_> {
         found.left_out = left_out;
         let is_new = |one: &Candidate| !one.is_same(&found.candidates[PRESENT]);
         list.retain(is_new);
+        let shortest = self.cell_s(0.0, 1);
         // Halving again and again measures twice as many as there are at first.
         let cells = 2.0 * f64::from(RUNG_ROUNDS) * question.objective.clients.len() as f64;
-        let each = cells * (CELL_S.0 * (1.0 + WARM_UP_PART) + CELL_OVERHEAD_S) + SERVER_S;
+        let each = cells * (shortest + warm_up_s(shortest, self.answer_s) + CELL_OVERHEAD_S) + SERVER_S;
         let room = ((self.left_s(CURVE_PART + RACE_PART) / each) as usize).saturating_sub(1).max(1);
         if list.len() > room {
             found.left_out.extend(list.drain(room..).map(|one| format!("there was no time for {}", one.name)));
@@ -262,17 +280,21 @@ impl Lab<'_> {
     /// Rung after rung; those that are left.
     fn race(&mut self, found: &mut Tuned, fleet: &mut [Option<Started>]) -> Result<Vec<usize>> {
         let mut alive: Vec<usize> = (0..found.candidates.len()).collect();
+        // By which no round is begun that would not end in time.
+        let mut cell_took_s = 0.0;
         for rung in 0..RUNGS {
             let rungs_left = f64::from(RUNGS - rung);
             let loads = self.objective().clients.len();
             let cells = alive.len() * loads * RUNG_ROUNDS as usize;
-            let cell_s = cell_s(self.left_s(CURVE_PART + RACE_PART) / rungs_left, cells);
+            let cell_s = self.cell_s(self.left_s(CURVE_PART + RACE_PART) / rungs_left, cells);
             let mut progress = Progress::new(cells, Duration::from_secs_f64(cell_s + CELL_OVERHEAD_S));
             let mut done = 0;
             for _ in 0..RUNG_ROUNDS {
-                if self.left_s(CURVE_PART + RACE_PART) <= 0.0 {
+                let round_s = cell_took_s * (alive.len() * loads) as f64;
+                if self.left_s(CURVE_PART + RACE_PART) <= round_s {
                     break;
                 }
+                let round_began = Instant::now();
                 let round = found.figures[PRESENT].len() as u32;
                 let mut order = alive.clone();
                 self.rng.shuffle(&mut order);
@@ -288,6 +310,7 @@ impl Lab<'_> {
                     }
                     found.race.extend(cells);
                 }
+                cell_took_s = round_began.elapsed().as_secs_f64() / (alive.len() * loads) as f64;
             }
             progress.end();
             found.rungs.push(Rung { alive: alive.clone(), rounds: RUNG_ROUNDS, cell_s });
@@ -311,9 +334,9 @@ impl Lab<'_> {
     fn confirm(&mut self, present: &Candidate, chosen: &Candidate) -> Result<Confirmation> {
         let mut fleet = vec![Some(self.start("confirmation", present)?), Some(self.start("confirmation", chosen)?)];
         let loads = self.objective().clients.len();
-        let cell_s = cell_s(self.left_s(1.0), 2 * loads * CONFIRM_ROUNDS.1 as usize / 2).min(CELL_S.1);
+        let cell_s = self.cell_s(self.left_s(1.0), loads * CONFIRM_ROUNDS.1 as usize);
         let mut confirmation = Confirmation { cell_s, ..Confirmation::default() };
-        let round_s = 2.0 * loads as f64 * (cell_s * (1.0 + WARM_UP_PART) + CELL_OVERHEAD_S);
+        let round_s = 2.0 * loads as f64 * (cell_s + warm_up_s(cell_s, self.answer_s) + CELL_OVERHEAD_S);
         let mut progress = Progress::new((self.left_s(1.0) / round_s) as usize, Duration::from_secs_f64(round_s));
         let (mut until, mut looked) = (CONFIRM_ROUNDS.0, 0);
         while confirmation.rounds < CONFIRM_ROUNDS.1 && self.left_s(1.0) >= round_s {
@@ -353,7 +376,7 @@ impl Lab<'_> {
         started.tidy_up();
         let options = others(started, &self.settings.paths);
         let Started { server: Some(server), .. } = &mut *started else { bail!("a server of the race is not ours") };
-        server.warm_up = Duration::from_secs_f64((cell_s * WARM_UP_PART).clamp(WARM_UP_S.0, WARM_UP_S.1));
+        server.warm_up = Duration::from_secs_f64(warm_up_s(cell_s, self.answer_s));
         let ask = started.ask();
         // Pages of several lengths: each has that of its first answer.
         let length = if self.settings.paths.cycle.len() > 1 { Length::Any } else { ask.length };
@@ -447,9 +470,15 @@ fn others(started: &Started, paths: &Paths) -> Vec<String> {
     ask.options.iter().cloned().chain(further).collect()
 }
 
-/// How long a cell is measured so that so many fit into the time.
-fn cell_s(time_s: f64, cells: usize) -> f64 {
-    ((time_s / cells.max(1) as f64 - CELL_OVERHEAD_S) / (1.0 + WARM_UP_PART)).clamp(CELL_S.0, CELL_S.1)
+/// How long a cell is measured so that so many fit into the time; never so short that clients get no answers.
+fn cell_s(time_s: f64, cells: usize, answer_s: f64) -> f64 {
+    let wanted = (time_s / cells.max(1) as f64 - CELL_OVERHEAD_S) / (1.0 + WARM_UP_PART);
+    wanted.clamp(CELL_S.0.max(ANSWERS_A_CLIENT * answer_s).min(CELL_S.1), CELL_S.1)
+}
+
+/// Load before a cell of this length.
+fn warm_up_s(cell_s: f64, answer_s: f64) -> f64 {
+    (cell_s * WARM_UP_PART).max(answer_s).clamp(WARM_UP_S.0, WARM_UP_S.1)
 }
 
 #[cfg(test)]
@@ -458,8 +487,21 @@ mod tests {
 
     #[test]
     fn cells_fill_their_time_within_bounds() {
-        for (time_s, cells, expected) in [(10.0, 10, 0.52), (1.0, 100, 0.2), (1000.0, 3, 5.0), (5.0, 0, 3.72)] {
-            assert!((cell_s(time_s, cells) - expected).abs() < 1e-9, "{time_s} {cells}: {}", cell_s(time_s, cells));
+        for (time_s, cells, answer_s, expected) in [
+            (10.0, 10, 0.0, 0.52),
+            (1.0, 100, 0.0, 0.2),
+            (1000.0, 3, 0.0, 5.0),
+            (5.0, 0, 0.0, 3.72),
+            // A second for each answer: three of them.
+            (1.0, 100, 1.0, 3.0),
+            (1.0, 100, 60.0, 5.0),
+        ] {
+            let got = cell_s(time_s, cells, answer_s);
+            assert!((got - expected).abs() < 1e-9, "{time_s} {cells} {answer_s}: {got}");
         }
+        assert_eq!(
+            [warm_up_s(0.2, 0.0), warm_up_s(2.0, 0.1), warm_up_s(3.0, 1.0), warm_up_s(5.0, 9.0)],
+            [0.12, 0.5, 1.0, 2.0]
+        );
     }
 }

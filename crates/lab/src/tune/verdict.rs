@@ -4,6 +4,7 @@ use manifold_stats::halving::as_good_as_the_best;
 use manifold_stats::{Comparison, ROUNDS_MIN, Verdict as Claim, judge_look, ratio_interval};
 
 use super::candidate::Candidate;
+use super::objective::NOTHING;
 use super::results::{Confirmation, Verdict};
 
 /// Two settings whose ratio lies within this of 1 are the same for every purpose.
@@ -21,6 +22,10 @@ pub const PRESENT: usize = 0;
 /// # Errors
 /// Why none is: a sentence.
 pub fn choose(candidates: &[Candidate], figures: &[Vec<Option<f64>>], alive: &[usize]) -> Result<usize, String> {
+    let does = |candidate: &usize| figures[*candidate].iter().flatten().any(|figure| *figure > NOTHING);
+    if !alive.iter().any(does) {
+        return Err("none of the settings that were tried did what is asked, the present one included".to_owned());
+    }
     let good = as_good_as_the_best(figures, alive);
     let memory = |candidate: &usize| candidates[*candidate].memory_kib.unwrap_or(f64::MAX);
     let others = good.into_iter().filter(|candidate| *candidate != PRESENT);
@@ -110,6 +115,9 @@ mod tests {
         assert_eq!(choose(&candidates, &figures, &[0, 1, 2, 3]), Ok(2));
         let said = choose(&candidates, &figures, &[0, 3]).expect_err("the present one is the best");
         assert!(said.contains("best of all"), "{said}");
+        let none = [rounds(&[NOTHING; 3]), rounds(&[NOTHING; 3])];
+        let said = choose(&candidates, &none, &[0, 1]).expect_err("nothing does what is asked");
+        assert!(said.contains("none of the settings"), "{said}");
         let close = [figures[0].clone(), rounds(&[101.0, 102.0, 100.0]), rounds(&[1.0; 3]), rounds(&[1.0; 3])];
         let said = choose(&candidates, &close, &[0, 1]).expect_err("hardly better");
         assert!(said.contains("1.01 times"), "{said}");
