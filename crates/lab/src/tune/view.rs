@@ -17,6 +17,10 @@ use crate::results::{Cell, Mark};
 use crate::target::{Family, Model};
 use crate::{table, text};
 
+/// What becomes so many times as much is told.
+const WORSE: f64 = 1.25;
+/// A smaller part of failed requests is not told, percent.
+const FAILED_PERCENT: f64 = 0.1;
 /// Lines of a comment in the block are no longer.
 const COMMENT_WIDTH: usize = 110;
 
@@ -156,14 +160,15 @@ fn wrapped(line: &str) -> Vec<String> {
 
 /// What is told at the end.
 pub fn terminal(found: &Tuned) -> String {
-    let mut text = format!("{}\n", headline(found));
+    let mut text = format!("{}\n", [vec![headline(found)], price(found)].concat().join(" "));
     if let Some(block) = block(found) {
         let _ = write!(text, "\n{block}");
     }
     let rows = race(found);
     let head: Vec<&str> = RACE_HEAD.to_vec();
     let _ = write!(text, "\nThe race:\n{}\n", table::lines(&head, &rows));
-    for limit in limits(found) {
+    // The price stands beside the answer.
+    for limit in limits(found).iter().skip(price(found).len()) {
         let _ = writeln!(text, "- {limit}");
     }
     text.push('\n');
@@ -219,9 +224,33 @@ fn ratio_text(ratio: &Interval) -> String {
     }
 }
 
+/// What the chosen setting is worse in, where it is: what nobody asked for may still matter.
+fn price(found: &Tuned) -> Vec<String> {
+    let (Verdict::Better { .. }, Some(confirmation)) = (&found.verdict, &found.confirmation) else { return Vec::new() };
+    let of = |target: usize, value: fn(&Cell) -> Option<f64>| {
+        let cells = confirmation.cells.iter().filter(|cell| cell.target == target && cell.usable());
+        median(&cells.filter_map(value).collect::<Vec<_>>())
+    };
+    let both = |value| of(0, value).zip(of(1, value));
+    let mut price = Vec::new();
+    let p99 = both(|cell| cell.latency_us.map(|latency| latency.p99));
+    if let Some((now, then)) = p99.filter(|(now, then)| *then > WORSE * now) {
+        let (now, then) = (text::micros(now), text::micros(then));
+        price.push(format!(
+            "Its 99th percentile is longer, {then} instead of {now}: --p99 sets a limit where that matters."
+        ));
+    }
+    let failed = both(|cell| Some(cell.errors as f64 / (cell.completed + cell.errors).max(1) as f64 * 100.0));
+    if let Some((now, then)) = failed.filter(|(now, then)| *then > FAILED_PERCENT && *then > WORSE * now) {
+        let (now, then) = (text::number(now), text::number(then));
+        price.push(format!("More of its requests fail, {then} % instead of {now} %."));
+    }
+    price
+}
+
 /// What is to be held against it.
 fn limits(found: &Tuned) -> Vec<String> {
-    let mut limits = Vec::new();
+    let mut limits = price(found);
     if let Some(why) = &found.ended_early {
         limits.push(format!("The search was ended early: {why}."));
     }
@@ -430,6 +459,15 @@ mod tests {
                 assert!(text.contains(part), "no {part:?} in {form}:\n{text}");
             }
         }
+        assert_eq!(price(&found), Vec::<String>::new());
+        let mut dear = found.clone();
+        for cell in dear.confirmation.as_mut().expect("there is one").cells.iter_mut().filter(|cell| cell.target == 1) {
+            cell.latency_us = Some(Latency { p99: 20_000.0, ..Latency::default() });
+            cell.errors = 1;
+        }
+        let said = price(&dear).join(" ");
+        assert!(said.contains("20.0 ms instead of 1.2 ms") && said.contains("9.1 % instead of 0 %"), "{said}");
+        assert!(terminal(&dear).contains("--p99 sets a limit"));
         let endless = tuned(Verdict::Better { times: 1e5, low: 1e4, high: 1e6 });
         assert!(headline(&endless).contains("does what is asked, and the present setting does not"));
     }
