@@ -70,12 +70,11 @@ fn processes(with: &Path) -> Vec<i32> {
     pids.filter(|pid| String::from_utf8_lossy(&command_line(pid)).contains(with)).collect()
 }
 
-#[test]
-fn a_killed_run_leaves_nothing_and_goes_on() {
-    let _alone = alone();
+/// Kills the laboratory of `lab run LINE` after a few cells, and goes on with the run; `cells` are in the file and `kept` in the store then.
+fn check_killed(line: &str, file: &str, cells: usize, kept: u64) {
     let lab = Lab::new();
-    let mut killed =
-        lab.command("run small.toml --out report").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let command = format!("run {line} --out report");
+    let mut killed = lab.command(&command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the first cells", || lab.scratch.path("store/lab.sqlite").is_file().then_some(())).unwrap();
     until("a few cells", || (lab.run("list --json").status.success() && lab.cells() >= 3).then_some(())).unwrap();
     kill(Pid::from_raw(killed.id() as i32), Signal::SIGKILL).unwrap();
@@ -87,18 +86,27 @@ fn a_killed_run_leaves_nothing_and_goes_on() {
     until("no temporary folder is left", || fs::read_dir(&tmp).unwrap().next().is_none().then_some(())).unwrap();
 
     let before = lab.cells();
-    assert!((3..30).contains(&before), "{before}");
-    assert!(lab.says("list").contains("interrupted"));
-    assert!(lab.refuses("show last").contains("--resume 1"), "it has no results yet");
+    assert!((3..kept).contains(&before), "{line}: {before}");
+    assert!(lab.says("list").contains("interrupted"), "{line}");
+    assert!(lab.refuses("show last").contains("--resume 1"), "{line}: it has no results yet");
     let said = lab.says("run --resume last");
     assert!(said.contains("Kept as run 1"), "{said}");
-    assert_eq!(lab.cells(), 30);
+    assert_eq!(lab.cells(), kept, "{line}");
     let results: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(lab.scratch.path("report/study.json")).unwrap()).unwrap();
-    let rounds: Vec<u64> =
-        results["found"][0]["cells"].as_array().unwrap().iter().map(|cell| cell["round"].as_u64().unwrap()).collect();
-    assert_eq!(rounds, (0..30).collect::<Vec<u64>>(), "each round once, those before the kill as well");
-    assert!(lab.refuses("run --resume 1").contains("is complete"));
+        serde_json::from_str(&fs::read_to_string(lab.scratch.path("report").join(file)).unwrap()).unwrap();
+    let found = results.get("found").map_or(&results, |found| &found[0]);
+    assert_eq!(found["cells"].as_array().unwrap().len(), cells, "{line}: each once, those before the kill as well");
+    assert!(lab.refuses("run --resume 1").contains("is complete"), "{line}");
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_and_goes_on() {
+    let _alone = alone();
+    check_killed("small.toml", "study.json", 30, 30);
+    let small = "--targets event --concurrency 5 --keep-alive on --rounds 30 --seconds 0.05";
+    check_killed(small, "results.json", 30, 30);
+    // Ten loads, and four on both processors; what memory was is kept beside them.
+    check_killed("peers --quick --targets percore --rounds 1", "peers.json", 14, 15);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::doctor::{self, DoctorArgs};
 use crate::experiment::Experiment;
@@ -159,7 +160,7 @@ fn run_help() -> String {
 }
 
 /// Options of `lab run` as typed.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Deserialize, Serialize)]
 pub struct RunArgs {
     /// One of the experiments below, or a file as `manifold lab new` writes it [default: the models on one page]
     #[arg(value_name = "EXPERIMENT")]
@@ -167,7 +168,7 @@ pub struct RunArgs {
     /// Smaller than the experiment's file says: fewer requests, shorter cells
     #[arg(long)]
     pub scaled: bool,
-    /// Go on with an experiment that was interrupted: its number, or `last`
+    /// Go on with a run that was interrupted: its number, or `last`
     #[arg(long, value_name = "RUN", exclusive = true)]
     pub resume: Option<String>,
     /// A first look in half a minute: fewer, shorter rounds and wider intervals
@@ -212,8 +213,32 @@ pub struct RunArgs {
     pub out: Option<PathBuf>,
 }
 
+/// What a run was asked for: what it takes to go on with it, wherever that is done.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Asked {
+    /// What was typed.
+    pub args: RunArgs,
+    /// What decides the order of the cells.
+    pub seed: u64,
+}
+
+impl Asked {
+    /// Here and now; `clock_seed` is the seed where none was given.
+    ///
+    /// # Errors
+    /// A sentence, if a folder is not there.
+    pub fn now(args: &RunArgs, clock_seed: u64) -> Result<Asked, String> {
+        let mut args = args.clone();
+        for path in [&mut args.site, &mut args.markdown].into_iter().flatten() {
+            *path = std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let seed = args.seed.unwrap_or(clock_seed);
+        Ok(Asked { args, seed })
+    }
+}
+
 /// The modes of `--keep-alive`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 pub enum KeepAlive {
     /// Kept alive only
     On,

@@ -5,6 +5,9 @@ use std::time::Duration;
 use manifold_stats::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::store::Key;
+use crate::words;
+
 /// Starting servers and waiting for each to answer, plus stopping them and writing the report.
 const START_AND_STOP: Duration = Duration::from_millis(6000);
 
@@ -30,6 +33,14 @@ pub struct Step {
     pub target: usize,
     /// The load put on it.
     pub load: Load,
+}
+
+impl Step {
+    /// Which cell it is among all that are kept; `target` is the target's label.
+    pub fn key(&self, target: &str) -> Key {
+        let load = format!("c = {}, {}", self.load.concurrency, words::mode(self.load.keep_alive));
+        Key::new("", self.round, target, &load)
+    }
 }
 
 /// The settings that decide a run. With the same targets and seed the plan is the same.

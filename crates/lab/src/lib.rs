@@ -22,6 +22,7 @@ mod generator;
 mod generators;
 mod idle_test;
 mod interrupt;
+mod keeper;
 mod limits;
 mod output;
 mod own_config;
@@ -34,6 +35,7 @@ mod progress;
 mod reload_test;
 mod report;
 mod results;
+mod resume;
 mod run;
 mod sampler;
 mod scratch;
@@ -57,7 +59,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 
-use crate::cli::{Cli, Do, RunArgs};
+use crate::cli::{Asked, Cli, Do, RunArgs};
+use crate::keeper::Attempt;
 use crate::store::commands;
 
 /// `manifold lab`. `args` are those after the program's name.
@@ -97,21 +100,29 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The experiment that was named: one with code of its own, or one that is a file.
+/// The experiment that was named, or one that was interrupted.
 fn run_experiment(args: &RunArgs) -> ExitCode {
     if let Some(run) = &args.resume {
-        return study::resume(run).unwrap_or_else(|error| fail(&format!("{error:#}"), 1));
+        return resume::resume(run).unwrap_or_else(|error| fail(&format!("{error:#}"), 1));
     }
-    let seed = clock_seed();
-    let run = match args.experiment.as_deref() {
-        None => cli::resolve(args, seed).map(|settings| run::run(&settings)),
-        Some(peers::PLACE) => peers::resolve(args, seed).map(|settings| peers::run(&settings)),
-        Some(generators::PLACE) => generators::resolve(args, seed).map(|settings| generators::run(&settings)),
-        Some(other) => study::resolve(args, other, seed).map(|settings| study::run(&settings)),
-    };
-    match run {
+    let begun = Asked::now(args, clock_seed()).and_then(|asked| {
+        let plan = serde_json::to_string(&asked).map_err(|error| format!("the options cannot be kept: {error}"))?;
+        measure(&asked, Attempt::First(plan))
+    });
+    match begun {
         Ok(ended) => ended.unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
         Err(sentence) => fail(&sentence, 2),
+    }
+}
+
+/// An experiment with code of its own, or one that is a file. The outer error is a sentence about the options.
+fn measure(asked: &Asked, attempt: Attempt) -> Result<anyhow::Result<ExitCode>, String> {
+    let (args, seed) = (&asked.args, asked.seed);
+    match args.experiment.as_deref() {
+        None => cli::resolve(args, seed).map(|settings| run::run(&settings, attempt)),
+        Some(peers::PLACE) => peers::resolve(args, seed).map(|settings| peers::run(&settings, attempt)),
+        Some(generators::PLACE) => generators::resolve(args, seed).map(|settings| generators::run(&settings, attempt)),
+        Some(other) => study::resolve(args, other, seed).map(|settings| study::run(&settings)),
     }
 }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
-use crate::experiment::{Experiment, Load};
+use crate::experiment::{Experiment, Load, Step};
 use crate::figures::Figure;
 use crate::sampler::account::Kernel;
 use crate::sampler::watch::Watched;
@@ -12,6 +12,9 @@ use crate::target::{Family, Model};
 
 /// The version of the file's form; it changes when a reader must.
 pub const FORMAT: u32 = 1;
+
+/// What the experiment is called in lists.
+pub const NAME: &str = "models";
 
 /// A whole run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -195,6 +198,11 @@ impl Cell {
     /// Whether it is of a server that somebody else started, at whose processes nobody looked.
     pub fn is_unwatched(&self) -> bool {
         self.processes == 0 && self.cpu_s == 0.0
+    }
+
+    /// What was to be measured.
+    pub fn step(&self) -> Step {
+        Step { round: self.round, target: self.target, load: self.load() }
     }
 
     /// Whether its figures may enter a median: not if the answers were wrong, or none came.

@@ -16,18 +16,17 @@ use crate::experiment::Step;
 use crate::figures::Cells;
 use crate::generator::{self, Amount, Ask, Bench, Memory};
 use crate::interrupt::Interrupt;
+use crate::keeper::{Attempt, Keeper};
 use crate::output::Output;
 use crate::progress::{self, Progress};
-use crate::results::{Cell, Environment, FORMAT, Missing, PageInfo, Results, TargetInfo};
+use crate::results::{Cell, Environment, FORMAT, Missing, NAME, PageInfo, Results, TargetInfo};
 use crate::sampler;
 use crate::scratch::Scratch;
 use crate::server::{self, Server};
-use crate::store::{Begun, kinds};
+use crate::store::kinds;
 use crate::target::{Installed, Limits, Terms};
 use crate::{text, wire, words};
 
-/// What such runs are called where they are kept.
-const NAME: &str = "models";
 /// The exit code of a run that Ctrl-C ended, as shells expect it.
 const INTERRUPTED: u8 = 130;
 
@@ -35,9 +34,8 @@ const INTERRUPTED: u8 = 130;
 ///
 /// # Errors
 /// What prevented any result.
-pub fn run(settings: &Settings) -> Result<ExitCode> {
-    let began = Instant::now();
-    let mut run = Run::prepare(settings)?;
+pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
+    let mut run = Run::prepare(settings, &attempt)?;
     let installed = run.absent.detect(&settings.targets, &run.manifold)?;
     progress::note(&format!(
         "{}, {}, {}: about {}. Ctrl-C ends it early and keeps what was measured.",
@@ -48,7 +46,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     ));
     let mut servers = run.start(&installed)?;
     let targets = servers.describe(settings.experiment.warm_up_s);
-    let mut kept = Begun::new::<Results>(NAME, None, &run.environment, &run.out);
+    let mut kept = Keeper::of::<Results>(attempt, NAME, &run.environment, &run.out)?;
     let (cells, ended) = run.measure(&mut servers, &mut kept)?;
     servers.stop();
 
@@ -65,7 +63,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         missing: run.absent.list,
         environment: run.environment,
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
-        took_s: began.elapsed().as_secs_f64(),
+        took_s: kept.took_s(),
         cells,
     };
     run.out.write(&results)?;
@@ -97,10 +95,10 @@ pub struct Ended {
 }
 
 impl Run<'_> {
-    fn prepare(settings: &Settings) -> Result<Run<'_>> {
+    fn prepare<'s>(settings: &'s Settings, attempt: &Attempt) -> Result<Run<'s>> {
         let manifold = std::env::current_exe().context("cannot tell which program this is")?;
         let user = environment::server_user().map_err(anyhow::Error::msg)?;
-        let out = Output::create(settings.out.as_deref())?;
+        let out = attempt.output(settings.out.as_deref())?;
         let cores = Cores::detect();
         let environment = environment::describe(&cores, &settings.command);
         cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
@@ -151,7 +149,7 @@ impl Run<'_> {
     }
 
     /// Goes through the plan.
-    fn measure(&mut self, servers: &mut Fleet, kept: &mut Begun) -> Result<(Vec<Cell>, Option<Ended>)> {
+    fn measure(&mut self, servers: &mut Fleet, kept: &mut Keeper) -> Result<(Vec<Cell>, Option<Ended>)> {
         let experiment = &self.settings.experiment;
         let plan = experiment.plan(servers.0.len());
         let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
@@ -170,11 +168,16 @@ impl Run<'_> {
         for (done, step) in plan.iter().enumerate() {
             let Some(server) = servers.0[step.target].as_mut() else { continue };
             progress.show(done, &describe(step, server, experiment.rounds));
+            let key = step.key(server.installed.target.label);
+            if let Some(cell) = kept.take::<Cell>(&key) {
+                cells.push(Cell { target: step.target, ..cell });
+                continue;
+            }
             let measured = if self.interrupt.came() { Ok(None) } else { bench.measure(step, server, &self.interrupt) };
             let so_far = format!("after {done} of {} cells", plan.len());
             match measured {
                 Ok(Some(cell)) => {
-                    kept.figures(&kinds::of_models(server.installed.target.label, &cell));
+                    kept.keep(&key, &cell, &kinds::of_models(server.installed.target.label, &cell));
                     cells.push(cell);
                 }
                 Ok(None) => ended = Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED }),

@@ -19,6 +19,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::{KeepAlive, RunArgs};
+use crate::keeper::Attempt;
 use crate::output::Kept;
 use program::PROGRAMS;
 use results::{FORMAT, Generators};
@@ -97,8 +98,8 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
 ///
 /// # Errors
 /// What prevented any result.
-pub fn run(settings: &Settings) -> Result<ExitCode> {
-    run::run(settings)
+pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
+    run::run(settings, attempt)
 }
 
 impl Kept for Generators {

@@ -19,6 +19,7 @@ use super::{PLACE, Settings, view};
 use crate::cores::{self, Cores};
 use crate::environment;
 use crate::interrupt::Interrupt;
+use crate::keeper::{Attempt, Keeper};
 use crate::output::Output;
 use crate::peers::fleet::{Places, Starter};
 use crate::peers::page;
@@ -28,7 +29,7 @@ use crate::results::{Environment, Missing};
 use crate::run::Ended;
 use crate::server::Server;
 use crate::staged::Stage;
-use crate::store::{Begun, kinds};
+use crate::store::{Key, kinds};
 use crate::target::TARGETS;
 use crate::{proc, text, wire};
 
@@ -48,8 +49,8 @@ const ROUNDS_MOST: u32 = 1000;
 const TARGET: &str = "responder";
 
 /// Runs the experiment.
-pub fn run(settings: &Settings) -> Result<ExitCode> {
-    let mut run = Run::prepare(settings)?;
+pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
+    let mut run = Run::prepare(settings, &attempt)?;
     let found = run.detect()?;
     if found.is_empty() {
         bail!("none of the generators is there, so there is nothing to measure; the reasons are above");
@@ -63,11 +64,11 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         text::duration(settings.budget.as_secs_f64())
     ));
     let programs: Vec<_> = found.iter().map(|found| found.program).collect();
-    let mut kept = Begun::new::<Generators>(PLACE, None, &run.environment, &run.out);
+    let mut kept = Keeper::of::<Generators>(attempt, PLACE, &run.environment, &run.out)?;
     let mut rng = Rng::new(settings.seed);
     let (mut cells, mut rounds, mut ended) = (Vec::new(), 0, None);
     let mut last_round = Duration::ZERO;
-    while ended.is_none() && run.another(rounds, last_round) {
+    while ended.is_none() && run.another(rounds, kept.took() + last_round) {
         let began = Instant::now();
         let order = plan::round(&programs, &works, &mut rng);
         ended = run.round(rounds, &order, &found, &targets, (&mut cells, &mut kept))?;
@@ -87,11 +88,11 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         missing: std::mem::take(&mut run.missing),
         environment: run.environment.clone(),
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
-        took_s: run.began.elapsed().as_secs_f64(),
+        took_s: kept.took_s(),
         cells,
     };
     let markdown = settings.markdown.as_deref().map(|file| (file, PLACE));
-    page::conclude(&generators, &view::of(&generators), &run.out, markdown, generators.took_s, kept)?;
+    page::conclude(&generators, &view::of(&generators), &run.out, markdown, kept)?;
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
@@ -124,7 +125,6 @@ impl Targets {
 /// A run under way.
 struct Run<'s> {
     settings: &'s Settings,
-    began: Instant,
     stage: Stage,
     /// siege keeps files in its user's home.
     home: PathBuf,
@@ -136,9 +136,9 @@ struct Run<'s> {
 }
 
 impl Run<'_> {
-    fn prepare(settings: &Settings) -> Result<Run<'_>> {
+    fn prepare<'s>(settings: &'s Settings, attempt: &Attempt) -> Result<Run<'s>> {
         let stage = Stage::new(None)?;
-        let out = Output::create(settings.out.as_deref())?;
+        let out = attempt.output(settings.out.as_deref())?;
         let places = Places::of(&Cores::detect());
         let own = Cores { server: places.one.clone(), generator: places.apart.clone() };
         let environment = environment::describe(&own, &settings.command);
@@ -149,17 +149,7 @@ impl Run<'_> {
         for keep_alive in [true, false] {
             stage.write("home", rc_name(keep_alive), siegerc(keep_alive).as_bytes())?;
         }
-        Ok(Run {
-            settings,
-            began: Instant::now(),
-            stage,
-            home,
-            out,
-            places,
-            environment,
-            interrupt,
-            missing: Vec::new(),
-        })
+        Ok(Run { settings, stage, home, out, places, environment, interrupt, missing: Vec::new() })
     }
 
     /// Those that are there; the others are named.
@@ -211,12 +201,12 @@ impl Run<'_> {
         starter.start(&installed, TARGET, Page::Small, false)
     }
 
-    /// Whether another round is wanted and there is time for it.
-    fn another(&self, done: u32, last_round: Duration) -> bool {
+    /// Whether another round is wanted, and there is time for it until then.
+    fn another(&self, done: u32, until: Duration) -> bool {
         match self.settings.rounds {
             Some(rounds) => done < rounds,
             None if done < ROUNDS_LEAST => true,
-            None => done < ROUNDS_MOST && self.began.elapsed() + last_round <= self.settings.budget,
+            None => done < ROUNDS_MOST && until <= self.settings.budget,
         }
     }
 
@@ -226,12 +216,17 @@ impl Run<'_> {
         order: &[Step],
         found: &[Found],
         targets: &Targets,
-        (cells, kept): (&mut Vec<Cell>, &mut Begun),
+        (cells, kept): (&mut Vec<Cell>, &mut Keeper),
     ) -> Result<Option<Ended>> {
         let cell_time = Duration::from_secs(u64::from(self.settings.seconds)) + CELL_OVERHEAD;
         let mut progress = Progress::new(order.len(), cell_time).telling(kept.live());
         for (done, &(program, work)) in order.iter().enumerate() {
             let found = &found[program];
+            let key = Key::new("", round, found.program.label, &work.label());
+            if let Some(cell) = kept.take::<Cell>(&key) {
+                cells.push(Cell { program, ..cell });
+                continue;
+            }
             progress.show(done, &format!("round {}, {}, {}", round + 1, found.program.label, work.label()));
             let url = targets.url(work.over).context("there is a target for every load of the round")?;
             let job = Job {
@@ -244,7 +239,7 @@ impl Run<'_> {
             let so_far = || format!("after {} and {done} cells", text::counted(round as usize, "round"));
             match self.cell(round, program, found, &job) {
                 Ok(Some(cell)) => {
-                    kept.figures(&kinds::of_generators(found.program.label, &cell));
+                    kept.keep(&key, &cell, &kinds::of_generators(found.program.label, &cell));
                     cells.push(cell);
                 }
                 Ok(None) => {

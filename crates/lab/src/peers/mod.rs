@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::cli::{KeepAlive, RunArgs};
+use crate::keeper::Attempt;
 use crate::output::Kept;
 use crate::target::{TARGETS, Target};
 use results::{FORMAT, Peers};
@@ -105,8 +106,8 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
 ///
 /// # Errors
 /// What prevented any result.
-pub fn run(settings: &Settings) -> Result<ExitCode> {
-    run::run(settings)
+pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
+    run::run(settings, attempt)
 }
 
 impl Kept for Peers {

@@ -10,9 +10,10 @@ use askama::Template;
 use super::claims::{Judgement, Verdict};
 use super::view::{Table, View};
 use crate::files::File;
+use crate::keeper::Keeper;
 use crate::output::Output;
 use crate::page::Frame;
-use crate::store::{Begun, Stored};
+use crate::store::Stored;
 use crate::{table, text};
 
 /// Writes all of a run that has ended, and tells the answer on the terminal. `place` is its name in a page of Markdown.
@@ -24,8 +25,7 @@ pub fn conclude<T: Stored>(
     view: &View,
     out: &Output,
     markdown: Option<(&Path, &str)>,
-    took_s: f64,
-    run: Begun,
+    keeper: Keeper,
 ) -> Result<()> {
     out.write(kept)?;
     println!("\n{}", terminal(view));
@@ -34,8 +34,8 @@ pub fn conclude<T: Stored>(
         println!("Markdown: {}", file.display());
     }
     println!("Report: {}", out.folder().join("report.html").display());
-    println!("Took {}; repeat it with: {}", text::duration(took_s), view.command);
-    run.end(kept);
+    println!("Took {}; repeat it with: {}", text::duration(keeper.took_s()), view.command);
+    keeper.end(kept);
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use crate::environment;
 use crate::experiment::Step as One;
 use crate::generator::{Amount, Ask, Bench, Memory};
 use crate::interrupt::Interrupt;
+use crate::keeper::{Attempt, Keeper};
 use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::results::{Cell, Environment, Mark, Missing};
@@ -27,7 +28,7 @@ use crate::sampler;
 use crate::slow_test::holders::{Holders, Wanted};
 use crate::slow_test::kind::Kind;
 use crate::staged::Stage;
-use crate::store::{Begun, kinds};
+use crate::store::{Key, kinds};
 use crate::target::Installed;
 use crate::{text, wire};
 
@@ -51,18 +52,17 @@ const ROUNDS_LEAST: u32 = 3;
 const ROUNDS_MOST: u32 = 1000;
 
 /// Runs the experiment.
-pub fn run(settings: &Settings) -> Result<ExitCode> {
-    let began = Instant::now();
-    let mut run = Run::prepare(settings, began)?;
+pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
+    let mut run = Run::prepare(settings, &attempt)?;
     let installed = run.absent.detect(&settings.targets, &run.manifold)?;
     progress::note(&format!(
         "{}: memory first, then rounds of all loads; about {} in all. Ctrl-C ends it early and keeps what was measured.",
         text::counted(installed.len(), "target"),
         run.expected_time(&installed)
     ));
-    let mut kept = Begun::new::<Peers>(PLACE, None, &run.environment, &run.out);
+    let mut kept = Keeper::of::<Peers>(attempt, PLACE, &run.environment, &run.out)?;
     let mut idle = Vec::new();
-    let mut ended = run.measure_idle(&installed, &mut idle, &kept)?;
+    let mut ended = run.measure_idle(&installed, &mut idle, &mut kept)?;
     let mut measured = Measured::default();
     if ended.is_none() {
         ended = run.measure(&installed, &mut measured, &mut kept)?;
@@ -77,19 +77,18 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         missing: std::mem::take(&mut run.absent.list),
         environment: run.environment.clone(),
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
-        took_s: began.elapsed().as_secs_f64(),
+        took_s: kept.took_s(),
         cells: measured.cells,
         idle,
     };
     let markdown = settings.markdown.as_deref().map(|file| (file, PLACE));
-    page::conclude(&peers, &view::View::of(&peers), &run.out, markdown, peers.took_s, kept)?;
+    page::conclude(&peers, &view::View::of(&peers), &run.out, markdown, kept)?;
     Ok(ended.map_or(ExitCode::SUCCESS, |ended| ExitCode::from(ended.code)))
 }
 
 /// A run under way.
 struct Run<'s> {
     settings: &'s Settings,
-    began: Instant,
     /// A copy of this binary: were our servers, the generator and the laboratory the same file, they would share its pages,
     /// and each server's part of them would be smaller than it is alone.
     manifold: PathBuf,
@@ -110,9 +109,9 @@ struct Measured {
 }
 
 impl Run<'_> {
-    fn prepare(settings: &Settings, began: Instant) -> Result<Run<'_>> {
+    fn prepare<'s>(settings: &'s Settings, attempt: &Attempt) -> Result<Run<'s>> {
         let stage = Stage::new(None)?;
-        let out = Output::create(settings.out.as_deref())?;
+        let out = attempt.output(settings.out.as_deref())?;
         let detected = Cores::detect();
         let places = Places::of(&detected);
         let own = Cores { server: places.one.clone(), generator: places.apart.clone() };
@@ -129,7 +128,7 @@ impl Run<'_> {
         fs::copy(&stage.manifold, &manifold).context("cannot copy this program")?;
         fs::set_permissions(&manifold, fs::Permissions::from_mode(0o755)).context("cannot copy this program")?;
         let absent = Absent::of(settings.named);
-        Ok(Run { settings, began, manifold, stage, site, out, places, environment, interrupt, absent })
+        Ok(Run { settings, manifold, stage, site, out, places, environment, interrupt, absent })
     }
 
     /// How long these cells take.
@@ -166,7 +165,7 @@ impl Run<'_> {
     }
 
     /// Memory of each server with idle connections, each anew and alone.
-    fn measure_idle(&self, installed: &[Installed], idle: &mut Vec<Idle>, kept: &Begun) -> Result<Option<Ended>> {
+    fn measure_idle(&self, installed: &[Installed], idle: &mut Vec<Idle>, kept: &mut Keeper) -> Result<Option<Ended>> {
         let mut rng = Rng::new(self.settings.seed);
         let starter = self.starter("servers-idle");
         let total = installed.len() * self.settings.passes as usize;
@@ -177,11 +176,19 @@ impl Run<'_> {
             for target in order {
                 let label = installed[target].target.label;
                 progress.show(idle.len(), &format!("{label}, memory with {IDLE} idle connections"));
+                let key = Key::new("memory", pass, label, "idle");
+                if let Some(seen) = kept.take::<Idle>(&key) {
+                    idle.push(Idle { target, ..seen });
+                    continue;
+                }
                 if self.interrupt.came() {
                     return Ok(Some(interrupted("while memory was measured")));
                 }
                 match self.idle(&starter, &installed[target], target, pass) {
-                    Ok(one) => idle.push(one),
+                    Ok(one) => {
+                        kept.keep(&key, &one, &[]);
+                        idle.push(one);
+                    }
                     // It is named when it cannot be started for the rounds either.
                     Err(error) => progress::note(&format!("{label}: no memory measured: {error:#}")),
                 }
@@ -209,14 +216,19 @@ impl Run<'_> {
     }
 
     /// Rounds of all loads.
-    fn measure(&mut self, installed: &[Installed], measured: &mut Measured, kept: &mut Begun) -> Result<Option<Ended>> {
+    fn measure(
+        &mut self,
+        installed: &[Installed],
+        measured: &mut Measured,
+        kept: &mut Keeper,
+    ) -> Result<Option<Ended>> {
         let steps = self.steps(installed);
         let mut fleet = self.start(installed, &steps)?;
         let log = File::create(self.out.folder().join("generator.log")).context("cannot write generator.log")?;
         let mut rng = Rng::new(self.settings.seed);
         let mut ended = None;
         let mut last_round = self.time(&steps);
-        while ended.is_none() && self.another(measured.rounds, last_round) {
+        while ended.is_none() && self.another(measured.rounds, kept.took() + last_round) {
             let round_began = Instant::now();
             let order = plan::round(&steps, &mut rng);
             ended = self.round(&order, &mut fleet, &log, (measured, kept))?;
@@ -228,12 +240,12 @@ impl Run<'_> {
         Ok(ended)
     }
 
-    /// Whether another round is wanted and there is time for it.
-    fn another(&self, done: u32, last_round: Duration) -> bool {
+    /// Whether another round is wanted, and there is time for it until then.
+    fn another(&self, done: u32, until: Duration) -> bool {
         match self.settings.rounds {
             Some(rounds) => done < rounds,
             None if done < ROUNDS_LEAST => true,
-            None => done < ROUNDS_MOST && self.began.elapsed() + last_round <= self.settings.budget,
+            None => done < ROUNDS_MOST && until <= self.settings.budget,
         }
     }
 
@@ -263,7 +275,7 @@ impl Run<'_> {
         order: &[Step],
         fleet: &mut [Instance],
         log: &File,
-        (measured, kept): (&mut Measured, &mut Begun),
+        (measured, kept): (&mut Measured, &mut Keeper),
     ) -> Result<Option<Ended>> {
         let round = measured.rounds;
         let mut progress = Progress::new(order.len(), self.time(order) / order.len().max(1) as u32);
@@ -272,6 +284,12 @@ impl Run<'_> {
             let Some(instance) = fleet.iter_mut().find(|instance| instance.serves(target, work)) else { continue };
             let Some(server) = instance.server.as_mut() else { continue };
             let label = server.installed.target.label;
+            let key = Key::new("", round, label, &work.label());
+            if let Some(seen) = kept.take::<PeerCell>(&key) {
+                let cell = Cell { target, ..seen.cell };
+                measured.cells.push(PeerCell { cell, ..seen });
+                continue;
+            }
             progress.show(done, &format!("round {}, {label}, {}", round + 1, work.label()));
             let so_far = format!("after {} and {done} cells", text::counted(round as usize, "round"));
             let (generator, pin) = self.places.generator(work.placement);
@@ -300,7 +318,7 @@ impl Run<'_> {
             match cell {
                 Ok(Some(cell)) => {
                     let seen = PeerCell { work, cell };
-                    kept.figures(&kinds::of_peers(label, &seen));
+                    kept.keep(&key, &seen, &kinds::of_peers(label, &seen));
                     measured.cells.push(seen);
                 }
                 Ok(None) => return Ok(Some(interrupted(&so_far))),

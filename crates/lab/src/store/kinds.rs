@@ -357,20 +357,19 @@ impl Stored for Studies {
 
 /// What a cell of `lab run` without a name adds.
 pub fn of_models(target: &str, cell: &Cell) -> Vec<Value> {
-    let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
-    of_cell(&key("", cell.round, target, &load), cell)
+    of_cell(&cell.step().key(target), cell)
 }
 
 /// What a cell of a race of settings adds.
 pub fn of_race(setting: &str, cell: &Cell) -> Vec<Value> {
     let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
-    of_cell(&key("race", cell.round, setting, &load), cell)
+    of_cell(&Key::new("race", cell.round, setting, &load), cell)
 }
 
 /// What a cell of `peers` adds.
 pub fn of_peers(target: &str, seen: &PeerCell) -> Vec<Value> {
     match counts(&seen.cell) {
-        true => of_cell(&key("", seen.cell.round, target, &seen.work.label()), &seen.cell),
+        true => of_cell(&Key::new("", seen.cell.round, target, &seen.work.label()), &seen.cell),
         false => Vec::new(),
     }
 }
@@ -388,7 +387,7 @@ pub fn of_generators(program: &str, cell: &generators::Cell) -> Vec<Value> {
         (generators::Metric::PerSecond, "requests_per_second"),
         (generators::Metric::PeakMib, "peak_mib"),
     ];
-    let key = key("", cell.round, program, &cell.work.label());
+    let key = Key::new("", cell.round, program, &cell.work.label());
     let value = |(metric, name): (generators::Metric, &str)| {
         Some(Value { key: key.clone(), metric: name.to_owned(), value: cell.metric(metric)? })
     };
@@ -435,10 +434,6 @@ impl Stored for Tuned {
     fn plots(&self) -> Vec<Plot> {
         tune::view::plots(self)
     }
-}
-
-fn key(part: &str, round: u32, target: &str, load: &str) -> Key {
-    Key { part: part.to_owned(), round, target: target.to_owned(), load: load.to_owned() }
 }
 
 /// A metric's name in files.

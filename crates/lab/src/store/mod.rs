@@ -82,6 +82,13 @@ pub struct Key {
     pub load: String,
 }
 
+impl Key {
+    /// The cell of this round, target and load, by their labels; `part` is the experiment within the run.
+    pub fn new(part: &str, round: u32, target: &str, load: &str) -> Key {
+        Key { part: part.to_owned(), round, target: target.to_owned(), load: load.to_owned() }
+    }
+}
+
 /// One figure of one round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {

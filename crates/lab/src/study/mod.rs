@@ -11,7 +11,6 @@ mod file;
 #[cfg(test)]
 mod fixture;
 mod idle;
-mod keeper;
 pub mod metric;
 pub mod page;
 mod reload;
@@ -26,12 +25,11 @@ pub mod view;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{KeepAlive, RunArgs};
-use crate::store::{State, Store, VARIABLE};
-use keeper::Resumed;
+use crate::keeper::Attempt;
 use resolve::Study;
 
 /// A built-in experiment.
@@ -76,7 +74,7 @@ pub const ORIGIN: &str = "origin";
 
 /// What makes a run, and makes it again: kept with it, so that one that was interrupted goes on as it began, whatever became of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct Plan {
+pub struct Plan {
     /// As typed.
     experiment: String,
     sources: Vec<Source>,
@@ -183,29 +181,17 @@ fn no_such(experiment: &str, error: &std::io::Error) -> String {
 /// # Errors
 /// What prevented any result.
 pub fn run(settings: &Settings) -> Result<ExitCode> {
-    run::run(settings, None)
+    let plan = serde_json::to_string(&settings.plan).context("the plan cannot be written as JSON")?;
+    run::run(settings, Attempt::First(plan))
 }
 
-/// Goes on with a run that was interrupted.
+/// Goes on with a run that was interrupted, in its folder.
 ///
 /// # Errors
-/// If there is nothing to go on with; what prevented any result.
-pub fn resume(which: &str) -> Result<ExitCode> {
-    let Some(store) = Store::of_user()? else { bail!("{VARIABLE} is none, so that no run is kept to go on with") };
-    let run = store.run(which)?;
-    match &run.state {
-        State::Interrupted | State::EndedEarly(_) => {}
-        State::Running => bail!("run {} is being measured by another process", run.id),
-        State::Complete => bail!("run {} is complete; `manifold lab show {}` tells its answer", run.id, run.id),
-    }
-    let Some(plan) = &run.plan else {
-        bail!("run {} is of a kind that cannot be gone on with; repeat it with: {}", run.id, run.command);
-    };
-    let plan: Plan = serde_json::from_str(plan)
-        .with_context(|| format!("run {} was begun by another version; repeat it with: {}", run.id, run.command))?;
-    let settings = Settings::of(plan, Some(run.folder)).map_err(anyhow::Error::msg)?;
-    let done = store.cells(run.id)?.into_iter().collect();
-    run::run(&settings, Some(Resumed { store, run: run.id, took_s: run.took_s, done }))
+/// What prevented any result.
+pub fn go_on(plan: Plan, folder: PathBuf, attempt: Attempt) -> Result<ExitCode> {
+    let settings = Settings::of(plan, Some(folder)).map_err(anyhow::Error::msg)?;
+    run::run(&settings, attempt)
 }
 
 /// An experiment of one's own to begin with: complete, and every line explained.

@@ -11,7 +11,6 @@ use manifold_load::report::Report;
 use manifold_stats::{Rng, next_look};
 use nix::sys::signal::Signal;
 
-use super::keeper::{Keeper, Resumed};
 use super::metric::Metric;
 use super::reload::Reloads;
 use super::resolve::{Load, Origin, Study, Subject, Work};
@@ -23,6 +22,7 @@ use crate::environment;
 use crate::experiment::{self, Step};
 use crate::generator::{Amount, Bench, Memory, Search};
 use crate::interrupt::Interrupt;
+use crate::keeper::{Attempt, Keeper};
 use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::reload_test::tally::Counts;
@@ -30,6 +30,7 @@ use crate::results::{Cell, Environment, Mark, Missing};
 use crate::run::Ended;
 use crate::slow_test::kind::{LARGE, LARGE_BYTES};
 use crate::staged::Stage;
+use crate::store::kinds;
 use crate::target::Family;
 use crate::{text, wire};
 
@@ -37,6 +38,9 @@ use crate::{text, wire};
 const INTERRUPTED: u8 = 130;
 /// Load before the measured time of cells that last some seconds.
 const WARM_UP: Duration = Duration::from_millis(120);
+/// The figures that are told while a run goes on; what it is to show comes at its end.
+const TOLD: [Metric; 6] =
+    [Metric::RequestsPerSecond, Metric::P50, Metric::P99, Metric::CpuPerRequest, Metric::Memory, Metric::Held];
 /// What a cell costs beside its load, for the estimate.
 const CELL_OVERHEAD_S: f64 = 0.2;
 /// What a server answers at least, for the estimate of cells of so many requests.
@@ -46,8 +50,8 @@ const RATE_GUESS: f64 = 8000.0;
 ///
 /// # Errors
 /// What prevented any result.
-pub fn run(settings: &Settings, resumed: Option<Resumed>) -> Result<ExitCode> {
-    let mut lab = Lab::prepare(settings, resumed)?;
+pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
+    let mut lab = Lab::prepare(settings, attempt)?;
     progress::note(&format!(
         "{}, about {} in all. Ctrl-C ends it early and keeps what was measured.",
         text::counted(settings.studies.len(), "experiment"),
@@ -110,11 +114,8 @@ struct Lab {
 type Fleet = Vec<Option<Started>>;
 
 impl Lab {
-    fn prepare(settings: &Settings, resumed: Option<Resumed>) -> Result<Lab> {
-        let out = match (&resumed, &settings.out) {
-            (Some(_), Some(folder)) => Output::again(folder)?,
-            _ => Output::create(settings.out.as_deref())?,
-        };
+    fn prepare(settings: &Settings, attempt: Attempt) -> Result<Lab> {
+        let out = attempt.output(settings.out.as_deref())?;
         let cores = Cores::detect();
         let environment = environment::describe(&cores, &settings.command);
         cores::bind(&cores.generator).context("cannot keep to the generator's processors")?;
@@ -124,13 +125,7 @@ impl Lab {
         let pages = Stage::new(None)?;
         let log = File::options().create(true).append(true).open(out.folder().join("generator.log"));
         let log = log.context("cannot write generator.log")?;
-        let keeper = match resumed {
-            Some(resumed) => Keeper::go_on(resumed)?,
-            None => {
-                let plan = serde_json::to_string(&settings.plan).context("the plan cannot be written as JSON")?;
-                Keeper::begin(&settings.plan.experiment, &plan, &environment, &out)
-            }
-        };
+        let keeper = Keeper::of::<Studies>(attempt, &settings.plan.experiment, &environment, &out)?;
         Ok(Lab { out, stage, pages, cores, environment, interrupt, log, keeper })
     }
 
@@ -234,7 +229,8 @@ impl Lab {
             let round = format!("{}, round {} of {}", found.study.name, found.rounds + 1, found.study.rounds);
             progress.show(before + done, &format!("{round}, {label}, {}", view::load_label(load)));
             let key = found.study.key(found.rounds, target, index);
-            if let Some(seen) = self.keeper.take(&key, target, index) {
+            if let Some(mut seen) = self.keeper.take::<StudyCell>(&key) {
+                (seen.cell.target, seen.load) = (target, index);
                 found.cells.push(seen);
                 continue;
             }
@@ -243,7 +239,7 @@ impl Lab {
             let so_far = format!("in {round}, after {done} cells");
             match measured {
                 Ok(Some(seen)) => {
-                    self.keeper.keep(&key, &seen);
+                    self.keeper.keep(&key, &seen, &kinds::of_study(&TOLD, &key, &seen));
                     found.cells.push(seen);
                 }
                 Ok(None) => return Ok(Some(Ended { reason: format!("interrupted {so_far}"), code: INTERRUPTED })),
