@@ -28,7 +28,7 @@ use crate::{progress, table, text, wire};
 /// Clients may take this long to arrive: 100 000 of them take some ten seconds on two processors.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(90);
 /// Requests before anything is measured, so that what a server allocates once is there in both servers.
-const WARM_UP: Times = Times { count: 1000, every: Duration::ZERO, one_by_one: true };
+const WARM_UP: Times = Times::one_by_one(1000);
 /// The server is left alone after the connections have come, so that what they set off is over.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Descriptors of a process that are no idle connections.

@@ -23,7 +23,7 @@ use serde::Serialize;
 use self::hold::Held;
 use self::holders::{Holders, Wanted};
 use self::kind::{Kind, LARGE, LARGE_BYTES, PAGE};
-use self::probe::{Times, probe};
+use self::probe::{ANSWER_WITHIN, Times, probe};
 use self::verdict::Row;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -231,7 +231,8 @@ impl Test<'_> {
         let mut holders = Holders::start(&self.stage.manifold, &wanted, step.clients)?;
         holders.wait_open(&wanted, interrupted)?;
         let count = 2 * (self.seconds.as_millis() / PROBE_EVERY.as_millis()) as usize;
-        let times = Times { count, every: PROBE_EVERY / 2, one_by_one: false };
+        let times =
+            Times { count, every: PROBE_EVERY / 2, one_by_one: false, within: ANSWER_WITHIN, until_one_fails: false };
         let outcomes = probe(&[server.port, control.port], &self.page.body, times, interrupted)?;
         let held = holders.held()?;
         // All end side by side.

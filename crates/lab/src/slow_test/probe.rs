@@ -16,7 +16,7 @@ use nix::sys::socket::{self, MsgFlags};
 use super::kind::PAGE;
 use crate::wire;
 
-/// A normal request without an answer after this long has failed.
+/// A normal request without an answer after this long has failed, unless less is asked for.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Answers are read in pieces of this size.
 const READ_BYTES: usize = 16 * 1024;
@@ -35,6 +35,17 @@ pub struct Times {
     pub every: Duration,
     /// Whether each waits until the one before it is through, however long it has been due.
     pub one_by_one: bool,
+    /// A request without an answer after this long has failed.
+    pub within: Duration,
+    /// Whether the first that fails ends it.
+    pub until_one_fails: bool,
+}
+
+impl Times {
+    /// So many, each as soon as the one before it is through.
+    pub const fn one_by_one(count: usize) -> Times {
+        Times { count, every: Duration::ZERO, one_by_one: true, within: ANSWER_WITHIN, until_one_fails: false }
+    }
 }
 
 struct Probe {
@@ -75,12 +86,13 @@ pub fn probe(
         }
         let now = prober.clock.now();
         if now >= next_look {
-            prober.expire(now);
+            prober.expire(now, times.within);
             next_look = now + nanoseconds(TURN);
         }
         let all = prober.probes.len() == times.count;
         let through = all && prober.probes.iter().rev().all(|probe| probe.outcome.is_some());
-        if through || interrupted() {
+        let failed = |probe: &Probe| probe.outcome.is_some_and(|outcome| outcome.is_err());
+        if through || interrupted() || times.until_one_fails && prober.probes.iter().any(failed) {
             return Ok(prober.probes.into_iter().filter_map(|probe| probe.outcome).collect());
         }
     }
@@ -124,10 +136,10 @@ impl Prober<'_> {
         }
     }
 
-    fn expire(&mut self, now: u64) {
+    fn expire(&mut self, now: u64, within: Duration) {
         for probe in &mut self.probes {
             let age = now.saturating_sub(probe.connection.exchange.started);
-            if probe.outcome.is_none() && age >= nanoseconds(ANSWER_WITHIN) {
+            if probe.outcome.is_none() && age >= nanoseconds(within) {
                 probe.outcome = Some(Err("no answer in time"));
                 probe.socket = None;
             }
@@ -214,13 +226,16 @@ mod tests {
                 stream.write_all(answer).expect("the client reads");
             }
         });
-        let times = Times { count: answers.len(), every: Duration::ZERO, one_by_one: true };
+        let times = Times::one_by_one(answers.len());
         let outcomes = probe(&[port], b"page", times, || false).expect("epoll");
         server.expect("a thread").join().expect("it ended");
         assert!(outcomes[0].is_ok(), "{outcomes:?}");
         let failed: Vec<_> = outcomes[1..].iter().map(|outcome| outcome.expect_err("not answered rightly")).collect();
         assert_eq!(failed, ["wrong answer", "503", "closed without an answer"]);
-        let refused = probe(&[port], b"page", Times { count: 1, ..times }, || false).expect("epoll");
-        assert_eq!(refused, [Err("refused")]);
+        let few = |count, until_one_fails| {
+            probe(&[port], b"page", Times { count, until_one_fails, ..times }, || false).expect("epoll")
+        };
+        assert_eq!(few(1, false), [Err("refused")]);
+        assert_eq!((few(3, false).len(), few(3, true).len()), (3, 1));
     }
 }

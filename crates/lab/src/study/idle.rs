@@ -15,7 +15,7 @@ use crate::slow_test::probe::{Times, probe};
 /// Clients may take this long to arrive.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
 /// Requests before anything is measured, so that what a server allocates once is not taken for a connection's.
-const WARM_UP: Times = Times { count: 200, every: Duration::ZERO, one_by_one: true };
+const WARM_UP: Times = Times::one_by_one(200);
 /// After the connections have come, until what they set off is over.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Reading the server's memory may take this long.
