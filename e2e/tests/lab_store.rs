@@ -109,6 +109,62 @@ fn a_killed_run_leaves_nothing_and_goes_on() {
     check_killed("peers --quick --targets percore --rounds 1", "peers.json", 14, 15);
 }
 
+/// Kills the first child of a laboratory with this word in its command line, after a few cells: what the laboratory said, and its exit code.
+fn check_child_killed(lab: &Lab, word: &str) -> (String, Option<i32>) {
+    let run = lab.command("run two.toml --out report").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the store", || lab.scratch.path("store/lab.sqlite").is_file().then_some(())).unwrap();
+    until("a few cells", || (lab.run("list --json").status.success() && lab.cells() >= 4).then_some(())).unwrap();
+    let victim = until("it runs", || child_with(run.id(), word)).unwrap();
+    kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
+    let output = run.wait_with_output().unwrap();
+    let scratch = lab.scratch.path("");
+    until("no process is left", || processes(&scratch).is_empty().then_some(())).unwrap();
+    let tmp = lab.scratch.path("tmp");
+    until("no temporary folder is left", || fs::read_dir(&tmp).unwrap().next().is_none().then_some(())).unwrap();
+    assert!(lab.scratch.path("report/report.html").is_file(), "what was measured is told");
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
+}
+
+/// A child of this process with a word in its command line.
+fn child_with(parent: u32, word: &str) -> Option<i32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).ok()?.flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect::<String>();
+    let has_word = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|given| given == word.as_bytes())
+    };
+    children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).find(has_word)
+}
+
+fn with_two_targets() -> Lab {
+    let lab = Lab::new();
+    let two = "[[target]]\nname = \"two\"\nservers = [\"manifold\"]\nmpm = \"worker\"\n";
+    fs::write(lab.scratch.path("two.toml"), format!("{EXPERIMENT}{two}")).unwrap();
+    lab
+}
+
+#[test]
+fn a_run_whose_generator_was_killed_goes_on() {
+    let _alone = alone();
+    let lab = with_two_targets();
+    let (said, code) = check_child_killed(&lab, "load");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("left no report that can be read") && said.contains("--resume 1"), "{said}");
+    lab.says("run --resume 1");
+    assert_eq!(lab.cells(), 60);
+}
+
+#[test]
+fn a_server_that_was_killed_leaves_the_run() {
+    let _alone = alone();
+    let lab = with_two_targets();
+    let (said, code) = check_child_killed(&lab, "httpd");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("is out of the run"), "{said}");
+    let cells = lab.cells();
+    assert!((32..60).contains(&cells), "all cells of the other, and a few of its own: {cells}");
+}
+
 #[test]
 fn runs_are_found_compared_exported_and_deleted() {
     let _alone = alone();

@@ -67,6 +67,9 @@ pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
             break;
         }
     }
+    if let Some(ended) = &ended {
+        progress::note(&format!("Ended early: {}.", ended.reason));
+    }
     let Lab { out, environment, keeper, .. } = lab;
     let studies = Studies {
         format: FORMAT,
