@@ -135,9 +135,11 @@ fn figures<'c>(cells: impl Iterator<Item = &'c Cell>) -> String {
     };
     let rate = of(|cell| Some(cell.requests_per_second)).map_or_else(|| "-".to_owned(), text::number);
     let p99 = of(|cell| cell.latency_us.map(|latency| latency.p99)).map_or_else(|| "-".to_owned(), text::micros);
+    let served =
+        of(|cell| Some(100.0 * (1.0 - cell.unserved as f64 / f64::from(cell.concurrency).max(1.0)))).unwrap_or(0.0);
     let memory = of(|cell| cell.pss_kib.map(|kib| kib as f64 / 1024.0)).map_or_else(|| "-".to_owned(), text::number);
     // A block is a configuration, which is plain ASCII.
-    format!("{rate} answers a second, p99 {p99}, {memory} MiB (PSS under load)")
+    format!("{rate} answers a second to {served:.0} % of the clients, p99 {p99}, {memory} MiB (PSS under load)")
         .replace('\u{202f}', "")
         .replace('µ', "u")
 }
@@ -445,7 +447,7 @@ mod tests {
         for part in [
             "# manifold lab tune",
             "1.50 times the present setting [1.40 to 1.60]",
-            "then 150 answers",
+            "then 150 answers a second to 100 % of the clients",
             "    # tried: 400\n    MaxRequestWorkers 400\n",
         ] {
             assert!(block.contains(part), "no {part:?} in {block}");
