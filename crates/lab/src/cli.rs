@@ -140,6 +140,7 @@ Examples:
   manifold lab run                                  the default experiment, under 4 minutes
   manifold lab run --targets event,apache2-event    two servers only
   manifold lab run --site /var/www/html --path /    your own site's front page
+  manifold lab run -f /etc/apache2/apache2.conf     your own Apache configuration, under each of its models
   manifold lab run origin --scaled                  published experiments on Apache's models, judged here, in 10 minutes
   manifold lab new mine.toml                        an experiment of your own; then: manifold lab run mine.toml
   manifold lab run --seed 7                         the same order of cells as another run with that seed";
@@ -175,10 +176,16 @@ pub struct RunArgs {
     #[arg(long)]
     pub quick: bool,
     /// Serve this folder instead of the built-in page of 44 bytes
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", group = "served")]
     pub site: Option<PathBuf>,
-    /// The URL path to ask for; a file must stand behind it in the folder
-    #[arg(long, value_name = "/PATH", requires = "site")]
+    /// Measure a private copy of this Apache configuration, with its own model and with each other; the original is only read
+    #[arg(short = 'f', long, value_name = "FILE", group = "served", conflicts_with = "experiment")]
+    pub config: Option<PathBuf>,
+    /// `-f`: the virtual host to ask
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub host: Option<String>,
+    /// The URL path to ask for; with --site, a file must stand behind it in the folder
+    #[arg(long, value_name = "/PATH", requires = "served")]
     pub path: Option<String>,
     /// What to measure, separated by commas [default: all that are installed]
     #[arg(long, value_delimiter = ',', value_name = "NAME,..", value_parser = names(), hide_possible_values = false)]
@@ -229,7 +236,7 @@ impl Asked {
     /// A sentence, if a folder is not there.
     pub fn now(args: &RunArgs, clock_seed: u64) -> Result<Asked, String> {
         let mut args = args.clone();
-        for path in [&mut args.site, &mut args.markdown].into_iter().flatten() {
+        for path in [&mut args.site, &mut args.config, &mut args.markdown].into_iter().flatten() {
             *path = std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         let seed = args.seed.unwrap_or(clock_seed);

@@ -119,6 +119,7 @@ fn run_experiment(args: &RunArgs) -> ExitCode {
 fn measure(asked: &Asked, attempt: Attempt) -> Result<anyhow::Result<ExitCode>, String> {
     let (args, seed) = (&asked.args, asked.seed);
     match args.experiment.as_deref() {
+        None if args.config.is_some() => study::resolve(args, "", seed).map(|settings| study::run(&settings)),
         None => cli::resolve(args, seed).map(|settings| run::run(&settings, attempt)),
         Some(peers::PLACE) => peers::resolve(args, seed).map(|settings| peers::run(&settings, attempt)),
         Some(generators::PLACE) => generators::resolve(args, seed).map(|settings| generators::run(&settings, attempt)),

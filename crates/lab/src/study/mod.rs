@@ -119,7 +119,7 @@ impl Settings {
     }
 }
 
-/// Resolves the options for the experiment of this name or file. `clock_seed` is the seed where none was given.
+/// Resolves the options for the experiment of this name or file, or for the configuration of `-f`. `clock_seed` is the seed where none was given.
 ///
 /// # Errors
 /// A sentence for the user, with the way out.
@@ -142,14 +142,26 @@ pub fn resolve(args: &RunArgs, experiment: &str, clock_seed: u64) -> Result<Sett
             ));
         }
     }
-    let plan = Plan {
-        experiment: experiment.to_owned(),
-        sources: sources(experiment)?,
-        scaled: args.scaled,
-        rounds: args.rounds,
-        seed: args.seed.unwrap_or(clock_seed),
+    let (experiment, sources) = match &args.config {
+        Some(config) => own_config(config, args),
+        None => (experiment.to_owned(), sources(experiment)?),
     };
+    let plan =
+        Plan { experiment, sources, scaled: args.scaled, rounds: args.rounds, seed: args.seed.unwrap_or(clock_seed) };
     Settings::of(plan, args.out.clone())
+}
+
+/// The experiment of `-f`: what repeats it, and its text.
+fn own_config(config: &Path, args: &RunArgs) -> (String, Vec<Source>) {
+    // A text of JSON is one of TOML as well.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let path = args.path.as_deref().unwrap_or("/");
+    let host = args.host.as_ref().map(|host| format!("host = {}", quoted(host))).unwrap_or_default();
+    let text = OWN_CONFIG.replace("@CONFIG@", &quoted(&config.to_string_lossy()));
+    let text = text.replace("@HOST@", &host).replace("@PATH@", &quoted(path));
+    let host = args.host.as_ref().map(|host| format!(" --host {host}")).unwrap_or_default();
+    let command = format!("-f {}{host} --path {path}", config.display());
+    (command, vec![Source { file: "-f".to_owned(), name: "own-config".to_owned(), text }])
 }
 
 /// The texts of a name or file.
@@ -193,6 +205,9 @@ pub fn go_on(plan: Plan, folder: PathBuf, attempt: Attempt) -> Result<ExitCode> 
     let settings = Settings::of(plan, Some(folder)).map_err(anyhow::Error::msg)?;
     run::run(&settings, attempt)
 }
+
+/// An Apache configuration under each model.
+const OWN_CONFIG: &str = include_str!("../../experiments/own-config.toml");
 
 /// An experiment of one's own to begin with: complete, and every line explained.
 const NEW: &str = include_str!("../../experiments/new.toml");

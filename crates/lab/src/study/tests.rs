@@ -42,6 +42,27 @@ fn origin_is_all_that_was_published() {
 }
 
 #[test]
+fn a_configuration_of_ones_own_is_an_experiment() {
+    let read =
+        |line: &[&str]| match Cli::try_parse_from(["lab", "run"].iter().chain(line)).expect("it is right").command {
+            Do::Run(args) => super::resolve(&args, "", 42).expect("it is right"),
+            _ => panic!("another command"),
+        };
+    let settings = read(&["-f", "/etc/a \"b\".conf", "--host", "a.org", "--path", "/x"]);
+    let study = &settings.studies[0];
+    assert_eq!((study.targets.len(), study.claims.len(), study.page.path.as_str()), (4, 3, "/x"));
+    let owns = study.targets.iter().map(|target| match &target.origin {
+        resolve::Origin::Own(own) => (own.file.to_str().expect("text"), own.host.as_deref()),
+        other => panic!("{other:?}"),
+    });
+    assert!(owns.eq([("/etc/a \"b\".conf", Some("a.org")); 4]));
+    assert_eq!(read(&["-f", "/c"]).command, "manifold lab run -f /c --path / --seed 42");
+    for line in [&["a-a", "-f", "/c"][..], &["-f", "/c", "--site", "/"], &["--host", "a"]] {
+        assert!(Cli::try_parse_from(["lab", "run"].iter().chain(line)).is_err(), "{line:?}");
+    }
+}
+
+#[test]
 fn mistakes_are_named_with_a_way_out() {
     for (line, part) in [
         (
