@@ -142,7 +142,7 @@ fn published_experiments_are_repeated_and_their_claims_judged() {
     let _alone = alone();
     let scratch = Scratch::new().unwrap();
     let folder = scratch.path("report");
-    let mut command = binary::command(["lab", "run", "origin", "--scaled", "--rounds", "1", "--out"]);
+    let mut command = binary::command(["lab", "run", "origin", "--smallest", "--out"]);
     let output = command.arg(&folder).output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}:\n{said}", output.status);

@@ -169,6 +169,9 @@ pub struct RunArgs {
     /// Smaller than the experiment's file says: fewer requests, shorter cells
     #[arg(long)]
     pub scaled: bool,
+    /// As small as can be, once: whether everything works here, no more
+    #[arg(long, conflicts_with_all = ["scaled", "rounds"])]
+    pub smallest: bool,
     /// Go on with a run that was interrupted: its number, or `last`
     #[arg(long, value_name = "RUN", exclusive = true)]
     pub resume: Option<String>,
@@ -308,6 +311,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (args.markdown.is_some(), "--markdown", "`manifold lab run peers` and `generators`"),
         (!args.generators.is_empty(), "--generators", "`manifold lab run generators`"),
         (args.scaled, "--scaled", "`manifold lab run origin` and other experiment files"),
+        (args.smallest, "--smallest", "`manifold lab run origin` and other experiment files"),
     ] {
         if given {
             return Err(format!("{option} is an option of {whose}"));

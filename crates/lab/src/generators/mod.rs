@@ -59,6 +59,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (!args.concurrency.is_empty(), "--concurrency"),
         (args.keep_alive != KeepAlive::Both, "--keep-alive"),
         (args.scaled, "--scaled"),
+        (args.smallest, "--smallest"),
     ] {
         if given {
             return Err(format!(

@@ -63,6 +63,7 @@ pub fn resolve(args: &RunArgs, clock_seed: u64) -> Result<Settings, String> {
         (args.keep_alive != KeepAlive::Both, "--keep-alive"),
         (!args.generators.is_empty(), "--generators"),
         (args.scaled, "--scaled"),
+        (args.smallest, "--smallest"),
     ] {
         if given {
             return Err(format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Size;
 use super::resolve;
 use super::results::{Connecting, FORMAT, Found, Studies, StudyCell};
 use crate::cores::Cores;
@@ -11,7 +12,7 @@ use crate::results::{Cell, Latency};
 /// `default-mpms` without its second load, six rounds: manifold's worker serves twice what its prefork does, apache2's half of it.
 pub fn found() -> Found {
     let text = include_str!("../../experiments/default-mpms.toml");
-    let mut study = resolve::resolve("default-mpms", "default-mpms", text, false).expect("it is built in");
+    let mut study = resolve::resolve("default-mpms", "default-mpms", text, Size::Full).expect("it is built in");
     study.loads.truncate(1);
     study.published.retain(|published| published.load == 0);
     study.claims.retain(|claim| claim.of.1 == [0]);
@@ -72,7 +73,7 @@ pub fn studies() -> Studies {
     Studies {
         format: FORMAT,
         seed: 7,
-        scaled: true,
+        size: Size::Scaled,
         environment: environment::describe(&cores, "manifold lab run default-mpms --scaled --seed 7"),
         ended_early: None,
         took_s: 61.0,

@@ -72,13 +72,45 @@ pub static BUILT_IN: [BuiltIn; 10] = [
 /// The name of all published experiments together.
 pub const ORIGIN: &str = "origin";
 
+/// How large an experiment is made.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Size {
+    /// As its file says.
+    #[default]
+    Full,
+    /// As its file says of `--scaled`.
+    Scaled,
+    /// Once, with as little as can be.
+    Smallest,
+}
+
+impl Size {
+    fn of(args: &RunArgs) -> Size {
+        match (args.scaled, args.smallest) {
+            (_, true) => Size::Smallest,
+            (true, false) => Size::Scaled,
+            (false, false) => Size::Full,
+        }
+    }
+
+    /// The option that asks for it.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            Size::Full => None,
+            Size::Scaled => Some("--scaled"),
+            Size::Smallest => Some("--smallest"),
+        }
+    }
+}
+
 /// What makes a run, and makes it again: kept with it, so that one that was interrupted goes on as it began, whatever became of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {
     /// As typed.
     experiment: String,
     sources: Vec<Source>,
-    scaled: bool,
+    size: Size,
     /// Rounds instead of the files'.
     rounds: Option<u32>,
     /// Decides the order of the cells.
@@ -106,13 +138,13 @@ pub struct Settings {
 
 impl Settings {
     fn of(plan: Plan, out: Option<PathBuf>) -> Result<Settings, String> {
-        let study = |source: &Source| resolve::resolve(&source.file, &source.name, &source.text, plan.scaled);
+        let study = |source: &Source| resolve::resolve(&source.file, &source.name, &source.text, plan.size);
         let mut studies = plan.sources.iter().map(study).collect::<Result<Vec<Study>, String>>()?;
         if let Some(rounds) = plan.rounds {
             studies.iter_mut().for_each(|study| (study.rounds, study.most_rounds) = (rounds, rounds));
         }
         let mut words = vec![format!("manifold lab run {}", plan.experiment)];
-        words.extend(plan.scaled.then(|| "--scaled".to_owned()));
+        words.extend(plan.size.option().map(str::to_owned));
         words.extend(plan.rounds.map(|rounds| format!("--rounds {rounds}")));
         words.push(format!("--seed {}", plan.seed));
         Ok(Settings { plan, studies, out, command: words.join(" ") })
@@ -147,7 +179,7 @@ pub fn resolve(args: &RunArgs, experiment: &str, clock_seed: u64) -> Result<Sett
         None => (experiment.to_owned(), sources(experiment)?),
     };
     let plan =
-        Plan { experiment, sources, scaled: args.scaled, rounds: args.rounds, seed: args.seed.unwrap_or(clock_seed) };
+        Plan { experiment, sources, size: Size::of(args), rounds: args.rounds, seed: args.seed.unwrap_or(clock_seed) };
     Settings::of(plan, args.out.clone())
 }
 

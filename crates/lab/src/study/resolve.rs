@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Size;
 use super::file::{self, Chosen, File, Relation, Side};
 use super::metric::Metric;
 use super::view;
@@ -170,7 +171,7 @@ pub struct Claim {
 ///
 /// # Errors
 /// `NAME:LINE: what is wrong, and the way out`.
-pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study, String> {
+pub fn resolve(name: &str, stem: &str, text: &str, size: Size) -> Result<Study, String> {
     let file = File::read(name, text)?;
     let place = |at: usize| move |said: String| file::place(name, text, at, &said);
     let page = match &file.page {
@@ -196,6 +197,7 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
         claims.extend(resolve_claim(claim.get_ref(), &targets, &loads).map_err(place(claim.span().start))?);
     }
     // Files speak of the loads as they are in full, so these shrink last.
+    let scaled = size != Size::Full;
     let rounds = file.scaled.rounds.filter(|_| scaled).unwrap_or(*file.rounds.get_ref());
     if !(1..=1000).contains(&rounds) {
         return Err(place(file.rounds.span().start)(format!("rounds = {rounds}: 1 to 1000 are possible")));
@@ -209,6 +211,10 @@ pub fn resolve(name: &str, stem: &str, text: &str, scaled: bool) -> Result<Study
     }
     if scaled {
         loads::shrink(&mut loads, &file.scaled);
+    }
+    let (rounds, most_rounds) = if size == Size::Smallest { (1, 1) } else { (rounds, most_rounds) };
+    if size == Size::Smallest {
+        loads::least(&mut loads);
     }
     let File { title, question, source, show, precision, .. } = file;
     let name = stem.to_owned();

@@ -6,6 +6,7 @@ use manifold_load::report::{Distribution, Report};
 use manifold_stats::{Interval, geometric_mean, median_interval};
 use serde::{Deserialize, Serialize};
 
+use super::Size;
 use super::metric::{Metric, PERCENTILES};
 use super::resolve::Study;
 use crate::output::Kept;
@@ -22,8 +23,9 @@ pub struct Studies {
     pub format: u32,
     /// Decides the order of the cells.
     pub seed: u64,
-    /// Smaller than the files say (`--scaled`).
-    pub scaled: bool,
+    /// How large it was made.
+    #[serde(default)]
+    pub size: Size,
     /// Where it ran.
     pub environment: Environment,
     /// Set when it was ended early: why.

@@ -74,7 +74,7 @@ pub fn run(settings: &Settings, attempt: Attempt) -> Result<ExitCode> {
     let studies = Studies {
         format: FORMAT,
         seed: settings.plan.seed,
-        scaled: settings.plan.scaled,
+        size: settings.plan.size,
         environment,
         ended_early: ended.as_ref().map(|ended| ended.reason.clone()),
         took_s: keeper.took_s(),

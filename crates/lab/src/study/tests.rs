@@ -19,10 +19,10 @@ fn settings(line: &[&str]) -> Result<Settings, String> {
 }
 
 #[test]
-fn every_built_in_experiment_is_right_in_both_sizes() {
+fn every_built_in_experiment_is_right_in_all_sizes() {
     for one in &BUILT_IN {
-        for scaled in [false, true] {
-            let study = resolve::resolve(one.name, one.name, one.text, scaled).expect(one.name);
+        for size in [Size::Full, Size::Scaled, Size::Smallest] {
+            let study = resolve::resolve(one.name, one.name, one.text, size).expect(one.name);
             assert!(!study.claims.is_empty() && study.targets.len() >= 4, "{}", one.name);
             let published = !study.published.is_empty() || study.source.contains("not printed") || !one.origin;
             assert!(published, "{} shows what was published", one.name);

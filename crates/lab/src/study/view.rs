@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use manifold_stats::{Interval, attainable_level};
 
+use super::Size;
 use super::claims::{self, Judgement};
 use super::course::over_time;
 use super::metric::Metric;
@@ -328,10 +329,15 @@ fn limits(studies: &Studies) -> Vec<String> {
     if let Some(why) = &studies.ended_early {
         limits.push(format!("The run was ended early: {why}."));
     }
-    if studies.scaled {
-        limits.push(
+    match studies.size {
+        Size::Full => {}
+        Size::Scaled => limits.push(
             "The run was scaled down (--scaled): fewer requests and shorter cells than were published.".to_owned(),
-        );
+        ),
+        Size::Smallest => limits.push(
+            "The run was made as small as can be (--smallest): it shows that everything works, and its figures mean nothing."
+                .to_owned(),
+        ),
     }
     if studies.environment.cores.shared() {
         limits.push(

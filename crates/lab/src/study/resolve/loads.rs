@@ -129,6 +129,9 @@ fn slow_loads(load: &file::Load) -> Result<Vec<Load>, String> {
     Ok(load.slow_clients.iter().map(of).collect())
 }
 
+/// Seconds of a load that is as small as can be.
+const LEAST_S: f64 = 0.1;
+
 /// Makes them smaller, as `--scaled` asks.
 pub fn shrink(loads: &mut [Load], scaled: &file::Scaled) {
     for load in loads {
@@ -146,6 +149,18 @@ pub fn shrink(loads: &mut [Load], scaled: &file::Scaled) {
                 *seconds = shorter(*seconds);
             }
             Work::Holds(..) | Work::Idles => {}
+        }
+    }
+}
+
+/// Makes them as small as can be: a request on each connection, a moment, the fewest slow clients.
+pub fn least(loads: &mut [Load]) {
+    for load in loads {
+        match &mut load.work {
+            Work::Asks(Amount::Requests(requests)) => *requests = (*requests).min(u64::from(load.connections)),
+            Work::Asks(Amount::Seconds(seconds)) => *seconds = seconds.min(LEAST_S),
+            Work::Holds(_, numbers) => numbers.truncate(1),
+            Work::Searches(..) | Work::Reloads(..) | Work::Idles => {}
         }
     }
 }

@@ -8,7 +8,7 @@ const TARGET: &str = "[[target]]\nname = \"worker\"\nmpm = \"worker\"\n";
 const LOAD: &str = "[[load]]\nconnections = 10\nseconds = 1.0\n";
 
 fn read(rest: &str) -> Result<Study, String> {
-    resolve("x.toml", "x", &format!("{HEAD}{rest}"), false)
+    resolve("x.toml", "x", &format!("{HEAD}{rest}"), Size::Full)
 }
 
 #[test]
@@ -61,16 +61,16 @@ fn some_loads_do_not_ask_alone() {
         load("find-max = \"p99<50ms\"\nseconds = 2.0"),
     ];
     let text = format!("{HEAD}scaled = {{ seconds = 1.0 }}\n{TARGET}{}", all.concat());
-    let of = |scaled| resolve("x.toml", "x", &text, scaled).expect("it is right").loads;
+    let of = |size| resolve("x.toml", "x", &text, size).expect("it is right").loads;
     let works = |loads: &[Load]| loads.iter().map(|load| load.work.clone()).collect::<Vec<_>>();
     let search = |seconds| Work::Searches("p99<50ms".to_owned(), seconds);
     let expected = |times: u32, seconds: f64, step_s: f64| {
         let reloads = || Work::Reloads(seconds, times);
         [Work::Idles, Work::Idles, reloads(), reloads(), reloads(), reloads(), search(step_s), search(step_s)]
     };
-    assert_eq!(works(&of(false)), expected(6, 3.0, 2.0));
-    assert_eq!(works(&of(true)), expected(2, 1.0, 1.0), "as many reloads a second as before");
-    let labels: BTreeSet<String> = of(false).iter().map(view::load_label).collect();
+    assert_eq!(works(&of(Size::Full)), expected(6, 3.0, 2.0));
+    assert_eq!(works(&of(Size::Scaled)), expected(2, 1.0, 1.0), "as many reloads a second as before");
+    let labels: BTreeSet<String> = of(Size::Full).iter().map(view::load_label).collect();
     assert_eq!(labels.len(), 8, "each has a name of its own in the store: {labels:?}");
 }
 
@@ -138,22 +138,26 @@ fn a_target_that_leaves_takes_its_claims_with_it() {
 }
 
 #[test]
-fn scaled_runs_are_smaller_but_ask_at_least_once_on_each_connection() {
+fn smaller_runs_ask_less_but_at_least_once_on_each_connection() {
     let text = format!(
         "{HEAD}scaled = {{ rounds = 2, divide-requests-by = 100, seconds = 0.2 }}\n{TARGET}{LOAD}\
          [[load]]\nconnections = 500\nrequests = 1000\n[[load]]\nconnections = 5\nrequests = 1000\n"
     );
-    let amounts = |scaled| {
-        let study = resolve("x.toml", "x", &text, scaled).expect("it is right");
+    let amounts = |size| {
+        let study = resolve("x.toml", "x", &text, size).expect("it is right");
         (study.rounds, study.loads.iter().map(|load| load.work.clone()).collect::<Vec<_>>())
     };
     assert_eq!(
-        amounts(false),
+        amounts(Size::Full),
         (5, [Amount::Seconds(1.0), Amount::Requests(1000), Amount::Requests(1000)].map(Work::Asks).to_vec())
     );
     assert_eq!(
-        amounts(true),
+        amounts(Size::Scaled),
         (2, [Amount::Seconds(0.2), Amount::Requests(500), Amount::Requests(10)].map(Work::Asks).to_vec())
+    );
+    assert_eq!(
+        amounts(Size::Smallest),
+        (1, [Amount::Seconds(0.1), Amount::Requests(500), Amount::Requests(5)].map(Work::Asks).to_vec())
     );
 }
 
