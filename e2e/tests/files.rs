@@ -183,9 +183,11 @@ fn the_thread_of_a_core_never_waits_for_a_disk() {
         // It asks what is in memory, and is told where something is not.
         assert!(calls.iter().filter(by_core).any(|(_, call)| call.contains("RWF_NOWAIT")), "{calls:?}");
         assert!(calls.iter().any(|call| !by_core(&call) && call.1.contains("pread64(")), "nobody read: {calls:?}");
-        let whole = |call: &&(u32, String)| !call.1.contains("RWF_NOWAIT") && call.1.ends_with("= 8192");
-        let readers: Vec<u32> = calls.iter().filter(whole).map(|call| call.0).collect();
-        assert!(!readers.is_empty() && !readers.contains(&core.0), "who read the small file: {calls:?}");
+        let whole: Vec<&(u32, String)> = calls.iter().filter(|call| call.1.ends_with("= 8192")).collect();
+        // The question itself makes the kernel fetch what is not there, and a quick disk may be done before it answers.
+        let (at_once, waited): (Vec<_>, Vec<_>) = whole.into_iter().partition(|call| call.1.contains("RWF_NOWAIT"));
+        assert!(!waited.iter().any(by_core), "its thread waited for the small file: {waited:?}");
+        assert!(!waited.is_empty() || at_once.iter().any(by_core), "nobody read the small file: {calls:?}");
         server.stop().unwrap();
     }
 }
