@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::run::{Run, root, target_dir};
 
 /// Seconds a target runs when nothing else is said, as in continuous integration.
-const SECONDS: u32 = 30;
+const SECONDS: u32 = 20;
 
 /// One input must be done with after this many seconds.
 const INPUT_SECONDS_MAX: u32 = 5;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: THE test command. A visible list of steps, run in order; all of them run even when one fails, and
 //! the last line counts them.
 
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -13,46 +14,80 @@ use crate::{bench, docs, fuzz, setup, tidy};
 struct Step {
     name: &'static str,
     about: &'static str,
+    when: When,
     run: fn() -> Result<()>,
 }
 
+/// When a step runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum When {
+    /// When the one before it has ended.
+    InTurn,
+    /// Beside those that follow.
+    Beside,
+    /// As `InTurn`, and alone: when everything before it has ended.
+    Alone,
+}
+
 const STEPS: &[Step] = &[
-    Step { name: "setup", about: "packages and toolchain components", run: || setup::main(&[]) },
-    Step { name: "fmt", about: "layout of the code", run: fmt },
-    Step { name: "tidy", about: "house rules as code", run: || tidy::main(&[]) },
-    Step { name: "clippy", about: "lints, of tests and examples too", run: clippy },
-    Step { name: "build", about: "the release binary that e2e and bench run", run: build },
-    Step { name: "unit", about: "unit, property and simulation tests of every crate", run: unit },
-    Step { name: "rustdoc", about: "the documentation comments", run: rustdoc },
-    Step {
-        name: "docs",
-        about: "generated pages are what the tables say",
-        run: || docs::main(&["--check".to_string()]),
-    },
-    Step { name: "e2e", about: "real clients, real servers, real signals", run: e2e },
-    Step { name: "bench", about: "instructions, system calls and allocations a request", run: || bench::main(&[]) },
-    Step { name: "fuzz", about: "each fuzz target for half a minute", run: || fuzz::main(&[]) },
+    step("setup", "packages and toolchain components", When::InTurn, || setup::main(&[])),
+    step("fmt", "layout of the code", When::InTurn, fmt),
+    step("tidy", "house rules as code", When::InTurn, || tidy::main(&[])),
+    // Linking takes minutes of one processor, and its profile is not that of the steps beside it.
+    step("build", "the release binary that e2e and bench run", When::Beside, build),
+    step("clippy", "lints, of tests and examples too", When::InTurn, clippy),
+    step("unit", "unit, property and simulation tests of every crate", When::InTurn, unit),
+    step("rustdoc", "the documentation comments", When::InTurn, rustdoc),
+    step("docs", "generated pages are what the tables say", When::InTurn, || docs::main(&["--check".to_string()])),
+    step("e2e", "real clients, real servers, real signals", When::Alone, e2e),
+    step("bench", "instructions, system calls and allocations a request", When::Alone, || bench::main(&[])),
+    step("fuzz", "each fuzz target for a while", When::Alone, || fuzz::main(&[])),
 ];
+
+const fn step(name: &'static str, about: &'static str, when: When, run: fn() -> Result<()>) -> Step {
+    Step { name, about, when, run }
+}
 
 /// Runs the task.
 pub fn main(arguments: &[String]) -> Result<()> {
     let steps = chosen(arguments)?;
-    let mut outcomes = Vec::new();
+    let began = Instant::now();
+    let (mut outcomes, mut beside) = (Vec::new(), Vec::new());
     for (index, step) in steps.iter().enumerate() {
-        println!("\n=== {} of {}: {} ({})", index + 1, steps.len(), step.name, step.about);
-        let start = Instant::now();
-        let result = (step.run)();
-        if let Err(error) = &result {
-            println!("error: {error:#}");
+        if step.when == When::Alone {
+            outcomes.extend(beside.drain(..).map(ended));
         }
-        println!("=== {}: {} in {}", step.name, verdict(result.is_ok()), seconds(start.elapsed()));
-        outcomes.push(Outcome { name: step.name, passed: result.is_ok(), took: start.elapsed() });
+        println!("\n=== {} of {}: {} ({})", index + 1, steps.len(), step.name, step.about);
+        match step.when {
+            When::Beside => beside.push(std::thread::Builder::new().spawn(|| step.outcome())?),
+            When::InTurn | When::Alone => outcomes.push(step.outcome()),
+        }
     }
-    print!("{}", summary(&outcomes));
+    outcomes.extend(beside.into_iter().map(ended));
+    print!("{}", summary(&outcomes, began.elapsed()));
     if outcomes.iter().any(|outcome| !outcome.passed) {
         bail!("some steps failed; `cargo xtask test --only STEP` runs one of them again");
     }
     Ok(())
+}
+
+impl Step {
+    /// Runs it and says how it went.
+    fn outcome(&self) -> Outcome {
+        let start = Instant::now();
+        let result = (self.run)();
+        let took = start.elapsed();
+        if let Err(error) = &result {
+            println!("error: {error:#}");
+        }
+        println!("=== {}: {} in {}", self.name, verdict(result.is_ok()), seconds(took));
+        Outcome { name: self.name, passed: result.is_ok(), took }
+    }
+}
+
+/// The outcome of a step that ran beside others.
+fn ended(step: JoinHandle<Outcome>) -> Outcome {
+    step.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 struct Outcome {
@@ -87,13 +122,12 @@ fn list() -> String {
 }
 
 /// The closing table; its last line is read by machines: `N passed, N failed`.
-fn summary(outcomes: &[Outcome]) -> String {
+fn summary(outcomes: &[Outcome], all: Duration) -> String {
     let mut text = String::from("\n");
     for outcome in outcomes {
         text.push_str(&format!("{:<8} {:<6} {:>8}\n", outcome.name, verdict(outcome.passed), seconds(outcome.took)));
     }
-    let total = outcomes.iter().map(|outcome| outcome.took).sum();
-    text.push_str(&format!("{:<8} {:<6} {:>8}\n", "all", "", seconds(total)));
+    text.push_str(&format!("{:<8} {:<6} {:>8}\n", "all", "", seconds(all)));
     let passed = outcomes.iter().filter(|outcome| outcome.passed).count();
     text.push_str(&format!("{passed} passed, {} failed\n", outcomes.len() - passed));
     text
@@ -157,7 +191,8 @@ mod tests {
     #[test]
     fn the_last_line_counts_the_steps() {
         let outcome = |name, passed| Outcome { name, passed, took: Duration::from_millis(1500) };
-        let text = summary(&[outcome("fmt", true), outcome("unit", false), outcome("docs", true)]);
+        let text =
+            summary(&[outcome("fmt", true), outcome("unit", false), outcome("docs", true)], Duration::from_secs(4));
         assert!(text.contains("unit     FAILED    1.5 s\n"), "{text}");
         assert_eq!(text.lines().last(), Some("2 passed, 1 failed"));
     }
