@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use manifold_mpm::limits::Model;
 
 use super::reading::Whose;
+use crate::own_config::installed;
 use crate::target::{first_line, which};
 
 /// The names Apache's program goes by.
@@ -58,7 +59,7 @@ impl Program {
         };
         // Ours has all of them compiled in, which chooses none.
         let model = models.first().copied().filter(|_| models.len() == 1);
-        let server_root = root.or_else(|| compiled_root(&says("-V")));
+        let server_root = root.or_else(|| installed::server_root(&says("-V")));
         Program { path: Some(path), version, built_in, model, server_root, variables: variables(folder) }
     }
 
@@ -119,16 +120,10 @@ impl Program {
 
 /// The list of `-l`: files of modules, and the models among them.
 fn compiled_in(text: &str) -> (BTreeSet<String>, Vec<Model>) {
-    let files = text.lines().skip(1).map(str::trim).filter(|file| file.ends_with(".c"));
-    let model = |file: &str| file.strip_suffix(".c").and_then(|name| name.parse::<Model>().ok());
-    let models = files.clone().filter_map(model).collect();
-    (files.filter(|file| model(file).is_none()).map(str::to_owned).collect(), models)
-}
-
-/// `HTTPD_ROOT` of `-V`.
-fn compiled_root(text: &str) -> Option<PathBuf> {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("-D HTTPD_ROOT=\""))?;
-    line.strip_suffix('"').map(PathBuf::from)
+    let files = installed::compiled_in(text);
+    let model = |file: &String| file.strip_suffix(".c").and_then(|name| name.parse::<Model>().ok());
+    let models = files.iter().filter_map(model).collect();
+    (files.into_iter().filter(|file| model(file).is_none()).collect(), models)
 }
 
 /// What `envvars` beside the configuration exports, as `apachectl` would take it from there. Conditions are not followed: Debian's are
@@ -179,8 +174,6 @@ mod tests {
             (files.into_iter().collect::<Vec<_>>(), models),
             (vec!["core.c".to_owned(), "mod_so.c".to_owned()], vec![Model::Event])
         );
-        assert_eq!(compiled_root("x\n -D HTTPD_ROOT=\"/etc/apache2\"\n"), Some("/etc/apache2".into()));
-        assert_eq!(compiled_root(""), None);
     }
 
     #[test]

@@ -29,13 +29,13 @@ pub fn program(apache: &Path, file: &Path) -> Result<Program, String> {
 }
 
 /// `HTTPD_ROOT` of what `-V` prints.
-fn server_root(said: &str) -> Option<PathBuf> {
+pub fn server_root(said: &str) -> Option<PathBuf> {
     let root = said.lines().find_map(|line| line.trim().strip_prefix("-D HTTPD_ROOT=\""))?;
     root.strip_suffix('"').map(PathBuf::from)
 }
 
 /// The files that `-l` lists.
-fn compiled_in(said: &str) -> Vec<String> {
+pub fn compiled_in(said: &str) -> Vec<String> {
     said.lines().map(str::trim).filter(|line| line.ends_with(".c")).map(str::to_owned).collect()
 }
 
@@ -57,6 +57,7 @@ mod tests {
     fn what_apache_says_of_itself() {
         let said = "Server version: Apache/2.4.71 (Debian)\n -D HTTPD_ROOT=\"/etc/apache2\"\n -D SUEXEC_BIN=\"/x\"\n";
         assert_eq!(server_root(said), Some(PathBuf::from("/etc/apache2")));
+        assert_eq!(server_root(""), None);
         assert_eq!(compiled_in("Compiled in modules:\n  core.c\n  mod_so.c\n"), ["core.c", "mod_so.c"]);
     }
 

@@ -362,8 +362,7 @@ pub fn of_models(target: &str, cell: &Cell) -> Vec<Value> {
 
 /// What a cell of a race of settings adds.
 pub fn of_race(setting: &str, cell: &Cell) -> Vec<Value> {
-    let load = format!("c = {}, {}", cell.concurrency, words::mode(cell.keep_alive));
-    of_cell(&Key::new("race", cell.round, setting, &load), cell)
+    of_cell(&Key { part: "race".to_owned(), ..cell.step().key(setting) }, cell)
 }
 
 /// What a cell of `peers` adds.
